@@ -9,13 +9,13 @@ use tracing::{info, warn};
 use super::driver::WorkloadDriver;
 use super::failure::{FailedRollout, RollbackEnd};
 use super::rollback_facts::plan_rollback;
-use super::rollback_watch::watch_back;
+use super::rollback_watch::{target, watch_back};
 use super::rollout_task::{Cancelled, RolloutTask};
 use super::{dependent_config, rollback_facts};
 use crate::cluster::{ClusterError, EventKind};
 use belay_core::manifest::{Compact, Manifest, ObjectKey};
 use belay_core::rollout::rollback::{Rollback, RollbackKind, RollbackPlan, also_goes_back};
-use belay_core::rollout::{Baseline, Outcome, Reason};
+use belay_core::rollout::{Baseline, Outcome, Reason, TemplateMarks};
 
 impl RolloutTask {
     /// Takes a failed rollout back, as far as its source and its kind allow.
@@ -61,6 +61,7 @@ impl RolloutTask {
             }
             RollbackPlan::Refused { reason, error } => RollbackEnd::refused(reason, &error, &live),
             RollbackPlan::Watched(reason) => {
+                note_way_back(self, &reason, &live).await;
                 let key = &self.planned.wanted.key;
                 info!(object = %key, "going back, as before the restart");
                 let baseline = written.unwrap_or_else(|| Baseline::of(key, &live));
@@ -117,6 +118,16 @@ async fn announce(work: &RolloutTask, rollback: &Rollback, live: &Value) {
         let message = format!("{}: {reason}; going back to {to}", work.planned.wanted.commit.change_cause());
         context.tell(key, live, EventKind::Warning, "RollingBack", message);
         stays.iter().for_each(|stays| warn!(object = %key, stays, "does not go back with it"));
+    }
+}
+
+/// Records the target of a way back that was begun before a restart, by the marks of its template, where the history has
+/// lost that.
+async fn note_way_back(work: &RolloutTask, reason: &Reason, live: &Value) {
+    let record = work.context.history.record(work.record).ok().flatten();
+    if record.is_some_and(|record| record.outcome != Outcome::RollingBack) {
+        let marks = TemplateMarks::on(live);
+        work.context.going_back(work.record, reason, marks.commit().as_ref(), None, target(&marks)).await;
     }
 }
 

@@ -40,8 +40,7 @@ pub(super) async fn watch_back(
             MonitorEnd::Suspended(why) => return Ok(RollbackEnd::suspended(why)),
             MonitorEnd::Complete(live) => {
                 mark_failed(work, &reason).await;
-                let to = back.change_cause.as_deref().unwrap_or("its last good revision");
-                return Ok(RollbackEnd::back(work, to, reason, &live));
+                return Ok(RollbackEnd::back(work, target(&back), reason, &live));
             }
             MonitorEnd::Failed { reason: why, observed, live } => {
                 mark_failed(work, &reason).await;
@@ -89,6 +88,11 @@ pub(super) async fn watch_back(
         reason.and("others have changed or deleted it on the way back, again and again"),
         &newest,
     ))
+}
+
+/// Returns the target of a rollback for people, by the marks of the template that is live.
+pub(super) fn target(back: &TemplateMarks) -> &str {
+    back.change_cause.as_deref().unwrap_or("its last good revision")
 }
 
 /// Judges the rollback from a write, or from the changes of others to it.

@@ -134,6 +134,31 @@ async fn starts_without_its_history(world: &mut World) {
     world.start();
 }
 
+/// The record that is rebuilt does not say that it is back while it is on its way: there is one record, of what comes of it.
+#[tokio::test(start_paused = true)]
+async fn while_it_already_goes_back() {
+    let slow = |manifest: &str| {
+        manifest.replace("  selector:", "  minReadySeconds: 20\n  strategy: {type: Recreate}\n  selector:")
+    };
+    let mut world = World::embedded().await;
+    let good = world.push("web.yaml", &slow(&deployment("web", "web:1", "")), "First version");
+    world.start();
+    world.through(&good).await;
+    let bad = world.push("web.yaml", &slow(&broken("web", "never-ready")), "Broken");
+    let goes_back = |source: &SourceStatus| source.under_way.values().any(|way| way.outcome == Outcome::RollingBack);
+    world.until("it goes back", goes_back).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    starts_without_its_history(&mut world).await;
+    world.until("it goes on", goes_back).await;
+    let of_bad = |world: &World| -> Vec<Outcome> {
+        world.records().iter().filter(|record| record.commit.as_str() == bad).map(|record| record.outcome).collect()
+    };
+    assert!(matches!(of_bad(&world)[..], [outcome] if !outcome.is_final()), "{:#?}", world.records());
+    world.through(&bad).await;
+    assert_eq!(of_bad(&world), [Outcome::RolledBack], "{:#?}", world.records());
+    is_back(&world, &good, &bad).await;
+}
+
 /// A workload, its manifest with an image and a fate, and where it is.
 type Kind = (&'static str, fn(&str, &str) -> String, &'static str);
 const WITH_REVISIONS: [Kind; 2] =

@@ -82,7 +82,7 @@ pub fn rebuilt(source: &str, key: &ObjectKey, live: &Value, revisions: &[Revisio
     if let Some(hold) = hold.filter(|hold| rebuilt.records.iter().all(|record| record.commit != hold.commit)) {
         // Its revision is gone already: the hold itself is what is left of it.
         let mut record = blank(source, key, &hold.commit, hold.since);
-        record.outcome = Outcome::RolledBack;
+        record.outcome = way_back(key, live);
         record.reason = Some(failed(&hold.reason));
         keep_hold(&mut record, &hold, back);
         rebuilt.records.push(record);
@@ -127,8 +127,16 @@ fn end(record: &mut Record, key: &ObjectKey, live: &Value, told: &CommitRevision
         record.outcome = Outcome::RolledBack;
         record.reason = Some(failed(why.unwrap_or_default()));
     } else if let Some(hold) = held {
-        record.outcome = Outcome::RolledBack;
+        record.outcome = way_back(key, live);
         record.reason = Some(failed(&hold.reason));
+    }
+}
+
+/// Returns the outcome of a commit that is held: its workload may be on the way back still.
+fn way_back(key: &ObjectKey, live: &Value) -> Outcome {
+    match standing(key, live) {
+        (Outcome::UnderWay, _) => Outcome::RollingBack,
+        _ => Outcome::RolledBack,
     }
 }
 
@@ -155,7 +163,7 @@ fn completed(live: &Value) -> Option<Timestamp> {
 
 fn keep_hold(record: &mut Record, hold: &Hold, back: Option<&Revision>) {
     record.manifest_hash = Some(hold.manifest.clone());
-    record.ended = Some(hold.since).filter(|since| *since > record.started);
+    record.ended = Some(hold.since).filter(|since| *since > record.started && record.outcome.is_final());
     record.back_to = back.and_then(|revision| revision.marks.commit.as_deref()?.parse().ok());
     record.back_to_revision = back.map(|revision| revision.number);
 }
@@ -271,6 +279,13 @@ mod tests {
             assert_eq!(held.reason.as_ref().unwrap().message, "no image");
             assert_eq!((held.manifest_hash.as_deref(), held.back_to_revision), (Some("abc"), Some(1)));
             assert_eq!(held.back_to, Some(FIRST.parse().unwrap()));
+        }
+        let mut going_back = live;
+        going_back["status"]["conditions"][0]["reason"] = "ReplicaSetUpdated".into();
+        going_back["status"]["availableReplicas"] = 0.into();
+        for kept in [1, 2] {
+            let told = rebuilt("shop", &key(), &going_back, &revisions(&all[..kept]));
+            assert_eq!(outcomes(&told), [(FIRST, Outcome::UnderWay), (SECOND, Outcome::RollingBack)]);
         }
     }
 }

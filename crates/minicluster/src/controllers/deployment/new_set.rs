@@ -11,8 +11,9 @@ use super::sets::{has_template, size};
 use super::{sizes, status};
 use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
-use crate::controllers::key::{Key, annotation, name_of, uid_of};
-use crate::controllers::ownership::{controller_reference, is_controlled_by};
+use crate::controllers::key::{Key, annotation, name_of};
+use crate::controllers::ownership::{Claim, claim, controller_reference};
+use crate::controllers::selector::Selector;
 use crate::controllers::template::{HASH_LABEL, Template};
 use crate::controllers::templated::{Deployment, ReplicaSet, ReplicaSetSpec};
 
@@ -101,19 +102,23 @@ impl Rollout<'_> {
         }
     }
 
-    /// Handles a ReplicaSet of the same name. Ours with the right template is the one that was made before and not seen
-    /// since; any other is a collision of hashes, and the next try gets another name.
+    /// Handles a ReplicaSet of the same name. One that can be adopted is waited for; another is a collision of hashes,
+    /// and the next try gets another name.
     async fn resolve_clash(&mut self, key: &Key, target: i64, error: Error) -> Result<(), Error> {
         let there: ReplicaSet = self.controller.context.requests.get(key).await?;
-        let wanted = self.deployment.spec.template.canonical()?;
-        if is_controlled_by(&there.metadata, uid_of(&self.deployment.metadata)) && has_template(&there, wanted) {
-            self.sets.new = Some(Arc::new(there));
-            return if self.set_revision(&target.to_string()) { self.write_status().await } else { Ok(()) };
+        match claim_by_name(&self.deployment, &there)? {
+            Claim::Ours | Claim::Release => {
+                self.sets.new = Some(Arc::new(there));
+                if self.set_revision(&target.to_string()) { self.write_status().await } else { Ok(()) }
+            }
+            Claim::Adopt => Err(error),
+            Claim::Ignore => {
+                let status = self.deployment.status.get_or_insert_default();
+                status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
+                self.write_status().await?;
+                Err(error)
+            }
         }
-        let status = self.deployment.status.get_or_insert_default();
-        status.collision_count = Some(status.collision_count.unwrap_or(0).saturating_add(1));
-        self.write_status().await?;
-        Err(error)
     }
 
     fn draft(&self, target: i64) -> Result<ReplicaSet, Error> {
@@ -165,9 +170,60 @@ impl Rollout<'_> {
     }
 }
 
+/// Returns the claim of a Deployment on a ReplicaSet that has the name of its new one. One with another template is
+/// ignored.
+fn claim_by_name(deployment: &Deployment, there: &ReplicaSet) -> Result<Claim, Error> {
+    if !has_template(there, deployment.spec.template.canonical()?) {
+        return Ok(Claim::Ignore);
+    }
+    let selector = Selector::read(&deployment.spec.selector)?;
+    Ok(claim(&deployment.metadata, &selector, &there.metadata))
+}
+
 /// Returns `<deployment>-<hash>`, the Deployment's part cut so that the whole is not too long.
 fn name_with(deployment: &str, hash: &str) -> String {
     let room = LONGEST_NAME.saturating_sub(hash.len() + 1);
     let cut: String = deployment.chars().take(room).collect();
     format!("{cut}-{hash}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn deployment() -> Deployment {
+        let spec = json!({
+            "selector": { "matchLabels": { "app": "web" } },
+            "template": { "metadata": { "labels": { "app": "web" } }, "spec": { "containers": [{ "name": "app", "image": "v1" }] } },
+        });
+        serde_json::from_value(json!({ "metadata": { "name": "web", "uid": "new" }, "spec": spec })).unwrap()
+    }
+
+    fn set(app: &str, image: &str, metadata: Value) -> ReplicaSet {
+        let labels = json!({ "app": app, HASH_LABEL: "abc" });
+        let template =
+            json!({ "metadata": { "labels": labels }, "spec": { "containers": [{ "name": "app", "image": image }] } });
+        let mut set =
+            json!({ "metadata": metadata, "spec": { "selector": { "matchLabels": labels }, "template": template } });
+        set["metadata"]["labels"] = labels;
+        serde_json::from_value(set).unwrap()
+    }
+
+    #[test]
+    fn a_set_that_can_be_adopted_is_no_collision() {
+        let owned = |uid: &str| json!({ "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": uid, "controller": true }] });
+        let leaving = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        for (about, there, expected) in [
+            ("its own", set("web", "v1", owned("new")), Claim::Ours),
+            ("released by a Deployment that was deleted", set("web", "v1", json!({})), Claim::Adopt),
+            ("still of that Deployment", set("web", "v1", owned("old")), Claim::Ignore),
+            ("being deleted", set("web", "v1", leaving), Claim::Ignore),
+            ("with other labels", set("api", "v1", json!({})), Claim::Ignore),
+            ("with another template", set("web", "v2", json!({})), Claim::Ignore),
+        ] {
+            assert_eq!(claim_by_name(&deployment(), &there).unwrap(), expected, "{about}");
+        }
+    }
 }
