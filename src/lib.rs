@@ -3,6 +3,15 @@
 //! This page is the map of the code. The README gives the purpose of belay; the words used here are the words its
 //! users see.
 //!
+//! # Read these first
+//!
+//! Twelve files show the road of a commit: `daemon/source/event_loop.rs` (the loop), `daemon/source/state/on.rs` (the
+//! decisions), `daemon/source/perform.rs` (the effects), `daemon/repository/look.rs` (a fetch),
+//! `daemon/repository/head_reading.rs` (a new head), `daemon/planning/plan_parts.rs` (the plan, object by object),
+//! `rollout/plan/mod.rs` (the step for one object), `daemon/rollout/run.rs` (one rollout), `rollout/judge/mod.rs` (the
+//! verdict), `rollout/rollback/plan.rs` and `daemon/rollout/rollback/executor.rs` (the rollback),
+//! `daemon/records/journal.rs` (what is written down).
+//!
 //! # The flow of a commit
 //!
 //! ```text
@@ -86,30 +95,29 @@
 //!
 //! # Inside the daemon
 //!
-//! `daemon/source.rs` is the loop of one source: it takes an event, `state/on` decides the reaction to it, and
-//! `perform` carries it out. The known facts are in `state/known`, in plain values; slow work runs beside the loop and
-//! comes back as an event (`task_result`). The facts about Git or the history that a decision needs are read there and
-//! come with its event. No file imports one that imports it.
+//! `daemon/source/event_loop` takes an event, `daemon/source/state/on` decides the reaction to it, and
+//! `daemon/source/perform` carries it out. The known facts are in `daemon/source/state/known`, in plain values; slow work
+//! runs beside the loop and comes back as an event (`daemon/source/task_result`). The facts about Git or the history that
+//! a decision needs are read there and come with its event. No file imports one that imports it. The `mod.rs` of a folder
+//! says what goes in and out; a folder imports those above it in this table, and `source` (counted in `tests/tidy`).
 //!
-//! | subject | files of `daemon/` |
+//! | folder of `daemon/` | subject: files |
 //! |---|---|
-//! | the loop | `source` `state` `perform` `task_result`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog |
-//! | decisions across objects | `state/on` hands each event to the file that decides it: `state/fetch_events` (looks, and heads refused because they empty or replace everything), `state/plan_events` (which plan takes the place of which), `state/rollout_events` (superseding, ends, panics), `state/drift_events` (what is looked into, corrected, reported, taken up), `state/retry_events` (what waits or was refused is tried again, by `state/retries`), with `state/event`, `state/known`, `state/fetching`, `state/drift` and `state/disputes` (who keeps changing what belay puts right; `dispute` is what is said of it, `noted_disputes` keeps it over a restart) |
-//! | a fetch, and the content of a new head | `look` fetches; `read_head` reads the new head and notices one that empties or replaces everything; `open_mirror` opens the mirror, again where that fails; `lost_folder` complains about a folder that became a link, a submodule or a file (of a working copy: `src/cli/worktree/lost_folders`, by `src/git/worktree/lost_folders`); `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`; objects that moved to another file before they left: `moved_objects`); `beyond_limits` does not read again what is too large; `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`); `repository` `source_options` `capabilities` `head_change` `units` `desired_state` `file_facts` `read_files` `offline_start` |
-//! | a plan | `plan_head` `plan_request` `planner` `plan_parts` (object by object) `refused_definitions` `plan_surplus` `on_outage` `prepared` `keep_held` `recorded_facts` `live_objects` `config_rollout` `source_dependency`; `plan_once` plans for `belay plan`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it |
-//! | beginning rollouts | `start` `apply_wave` `dependency_gate` `rollout_end`; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`) |
-//! | one rollout | `rollout` is all of it, from the plan to the record; `patience` `until_served` gives up what is not served, or needs something that is missing (`missing` tells the loop, and `missing_watch` watches for that); `rollout_task` `apply_manifest` `takeover` `established` `health_monitor` |
-//! | rolling back | `rollback_facts` gathers what the core plans by, `rollback` carries out any such plan, `rollback_watch` proves it; `rollback_target` `dependent_config` `dependent_locks` `commit_rollback` `failure` `fallback_template` `previous_manifest` |
-//! | `kubectl rollout undo` and `belay undo`, recognised and held | `manual_rollback` |
-//! | holds that the cluster has lost | `kept_holds` |
-//! | differences between kinds of workloads | `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` (back: `controller_rollback`); `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`), `finished_jobs` keeps them in the Lease; `finished_hooks` deletes hooks of charts after those that need them |
-//! | reports of the watches, drift, and the targets of autoscalers | `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy` (replaced) `unhealthy_pods` (without a rollout, by `state/unhealthy_workloads`) `autoscalers` `deferred_watch` `deferred_kinds` `live` `rights`; `same_object` knows an object under each name that a manifest may have for it |
-//! | pruning | `prune_candidates` finds what left the repository and how much may be deleted at once, `prune` compares and deletes; `unmanaged` `revision_references` `cleanup` |
-//! | records | `charged_commits` `journal` `journal_queue` `standing` `retention` `rebuild` |
-//! | published state, and notices | `status` (with `obstacle`: what is in the way, and its name), which `status_socket` says to commands; `history_file` keeps the history's file in its place; `lasting_trouble` `event_queue` `queued_events`; `source_completion` says whether a source is complete, for sources that wait for it |
-//! | the daemon that follows a source | `leadership` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
-//! | the context of all of these | `context` `requests` `tasks` `blocking_pool` `panics` `task_panics` `commit_tree` |
-//! | refusals of the API server, and the choices that a person has then | `refused` |
+//! | `publish` | published state: `status` (with `obstacle`: what is in the way, and its name), which `status_socket` says to commands; `queued_events` `lasting_trouble`; `dispute` is what is said of others who keep changing an object, `noted_disputes` keeps it over a restart |
+//! | `shared` | the context of all tasks: `context` `requests` `tasks` `blocking_pool` `panics` `commit_tree` `cleanup` `journal_queue` `live`; registers that several tasks write: `kept_holds` (holds that the cluster has lost) `finished_jobs` (kept in the Lease) `missing` `autoscalers` `dependent_locks` `source_dependency` |
+//! | `repository` | a fetch: `look`; the mirror: `open_mirror` opens it, again where that fails |
+//! | | a new head: `read_head` reads it and notices one that empties or replaces everything; `head_reading` charges each change to its commit (by `git/read/attribution`; rendered folders: `unit_changes`; objects that moved to another file before they left: `moved_objects`); `lost_folder` complains about a folder that became a link, a submodule or a file (of a working copy: `src/cli/worktree/lost_folders`, by `src/git/worktree/lost_folders`); `beyond_limits` does not read again what is too large; `quarantine` leaves alone a repository that brought belay down (for how long: `git/mirror/attempt`) |
+//! | | what is known of it: `source_repository` `source_options` `capabilities` `head_change` `units` `desired_state` `prepared` `unmanaged` `file_facts` `read_files` `offline_start` |
+//! | `records` | `journal` `charged_commits` `retention` `rebuild`; `history_file` keeps the history's file in its place |
+//! | `planning` | a plan: `plan_request` `planner` `plan_parts` (object by object) `refused_definitions` `plan_surplus` `on_outage` `keep_held` `recorded_facts` `live_objects` `config_rollout`; `plan_once` plans for `belay plan`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it; `refused` has the API server's refusals, and the choices that a person has then |
+//! | | pruning: `prune_candidates` finds what left the repository and how much may be deleted at once; `revision_references` |
+//! | `rollout` | one rollout: `run` is all of it, from the plan to the record; `rollout_task` `apply_wave` `apply_manifest` `takeover` `established` `health_monitor` `dependency_gate` `rollout_end` `deferred_kinds`; `prune` compares and deletes; `patience` `until_served` gives up what is not served, or needs something that is missing (`shared/missing` tells the loop, and `missing_watch` watches for that) |
+//! | `rollout/kinds` | differences between kinds of workloads: `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` (back: `controller_rollback`); `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`); `finished_hooks` deletes hooks of charts after those that need them |
+//! | `rollout/rollback` | `facts` gathers what the core plans by, `executor` carries out any such plan, `watch` proves it; `target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` `unhealthy` (replaced); `manual_rollback` recognises and holds `kubectl rollout undo` and `belay undo` |
+//! | `live` | reports of the watches, and drift: `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy_pods` (without a rollout, by `source/state/unhealthy_workloads`) `deferred_watch` `rights`; `standing` writes the state of objects down; `same_object` knows an object under each name that a manifest may have for it |
+//! | `source` | the loop: `event_loop` `state` `perform` `task_result` `task_panics` `event_queue`; `startup` reads the records that an earlier run left open; `liveness` answers systemd's watchdog; `plan_head` plans; `start` begins rollouts; `continued_rollout` lets a rollout go on under a newer commit (noted by `state/rollout_events`, decided by the core's `rollout/plan/resume`); `source_completion` says whether a source is complete, for sources that wait for it |
+//! | `source/state` | decisions across objects: `on` hands each event to the file that decides it: `fetch_events` (looks, and heads refused because they empty or replace everything), `plan_events` (which plan takes the place of which), `rollout_events` (superseding, ends, panics), `drift_events` (what is looked into, corrected, reported, taken up), `retry_events` (what waits or was refused is tried again, by `retries`), with `event`, `known`, `fetching`, `drift`, `disputes` and `unhealthy_workloads` |
+//! | `leadership` | `lease` gets, keeps and loses the Lease, `leading` follows meanwhile; without it `cluster/lease` stops every write |
 //!
 //! # Inside the other rooms
 //!

@@ -297,26 +297,88 @@ fn pure_rooms_touch_nothing() {
     }
 }
 
+/// The folders of the daemon, each above those that it may import.
+const FOLDERS: &[&str] = &[
+    "publish",
+    "shared",
+    "repository",
+    "records",
+    "planning",
+    "rollout",
+    "rollout/kinds",
+    "rollout/rollback",
+    "live",
+    "source",
+    "source/state",
+    "leadership",
+];
+
+/// Imports against the order of the folders. Nothing may be added.
+const AGAINST_THE_ORDER: &[(&str, &str)] =
+    &[("shared/context", "repository/source_repository"), ("planning/plan_once", "leadership/lease")];
+
+/// The files outside of `source` that import the loop's state, because they change it. Their number only falls.
+const CHANGE_THE_STATE: usize = 24;
+
+#[test]
+fn folders_of_the_daemon_import_those_before_them() {
+    let all = sources();
+    let modules: BTreeMap<String, &Source> = all
+        .iter()
+        .filter(|source| source.room == "daemon")
+        .filter_map(|source| Some((module(source)?, source)))
+        .collect();
+    let mut change_the_state = BTreeSet::new();
+    for (name, source) in &modules {
+        let Some((parent, _)) = name.rsplit_once("::") else { continue };
+        for path in imports(&source.code, "use ").iter().filter_map(|path| in_room(path, "daemon", parent)) {
+            let Some((_, named)) = named_in(&path, &modules) else { continue };
+            let (from, to) = (name.replace("::", "/"), named.replace("::", "/"));
+            if rank(&to) <= rank(&from) || AGAINST_THE_ORDER.contains(&(from.as_str(), to.as_str())) {
+                continue;
+            }
+            let is_state = ["source/state", "source/task_result"].contains(&to.as_str());
+            assert!(is_state, "{from} imports {to}, whose folder comes after its own");
+            change_the_state.insert(from);
+        }
+    }
+    assert!(change_the_state.len() <= CHANGE_THE_STATE, "{}: {change_the_state:?}", change_the_state.len());
+}
+
+/// Returns the position of a file's folder in [`FOLDERS`]; the folders inside of one count as that one.
+fn rank(file: &str) -> usize {
+    let first = |path: &str| path.split('/').next().unwrap_or_default().to_owned();
+    let at = FOLDERS.iter().position(|folder| *folder == first(file));
+    at.unwrap_or_else(|| panic!("{file} is in no folder of the daemon that is known"))
+}
+
 #[test]
 fn the_map_names_every_file_of_the_daemon() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let map = fs::read_to_string(root.join("src/lib.rs")).unwrap();
     let (_, table) = map.split_once("# Inside the daemon").unwrap();
-    for folder in ["", "state/"] {
-        for entry in fs::read_dir(root.join("src/daemon").join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            let name = format!("{folder}{}", path.file_stem().unwrap().to_str().unwrap());
-            assert!(
-                ["mod", "state/tests"].contains(&name.as_str())
-                    || table.contains(&format!("`{name}`"))
-                    || table.contains(&format!("`{name}.rs`"))
-                    || table.contains(&format!("`daemon/{name}.rs`")),
-                "{name}"
-            );
-        }
+    let table = table.split("\n//! # ").next().unwrap();
+    let mut rows: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut folder = "";
+    for row in table.lines().filter_map(|line| line.strip_prefix("//! | ")).skip(1) {
+        let (first, rest) = row.split_once('|').unwrap();
+        folder = first.trim().split('`').nth(1).unwrap_or(folder);
+        rows.entry(folder).or_default().extend(rest.split('`').skip(1).step_by(2));
     }
-    for name in names_in(table).filter(|name| !name.contains(' ')) {
-        assert!(names_a_place(root, name), "the map names {name}, which is not there");
+    assert_eq!(rows.keys().copied().collect::<BTreeSet<_>>(), FOLDERS.iter().copied().collect::<BTreeSet<_>>());
+    for (folder, names) in rows {
+        let path = root.join("src/daemon").join(folder);
+        for entry in fs::read_dir(&path).unwrap() {
+            let file = entry.unwrap().path();
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            let is_row = FOLDERS.contains(&format!("{folder}/{name}").as_str());
+            let is_named = names.iter().any(|named| *named == name) || ["mod", "tests"].contains(&name) || is_row;
+            assert!(is_named, "the map does not name {name} of {folder}");
+        }
+        for name in names.into_iter().filter(|name| !name.contains(' ')) {
+            let is_here = path.join(name).is_dir() || path.join(name).with_extension("rs").exists();
+            assert!(is_here || names_a_place(root, name), "the map names {name}, which is not there");
+        }
     }
 }
 

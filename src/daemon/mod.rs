@@ -1,125 +1,14 @@
 //! Follows sources: joins git, render, manifest, rollout, cluster and history. The map of its files is in [the crate's page](crate).
 
-mod apply_manifest;
-mod apply_wave;
-mod autoscalers;
-mod beyond_limits;
-mod blocking_pool;
-mod capabilities;
-mod charged_commits;
-mod cleanup;
-mod commit_rollback;
-mod commit_tree;
-mod config_rollout;
-mod context;
-mod continued_rollout;
-mod controller_rollback;
-mod deferred_kinds;
-mod deferred_watch;
-mod dependency_gate;
-mod dependent_config;
-mod dependent_locks;
-mod desired_state;
-mod dispute;
-mod driver;
-mod established;
-mod event_queue;
-mod external_changes;
-mod failure;
-mod fallback_template;
-mod file_facts;
-mod finished_hooks;
-mod finished_jobs;
-mod head_change;
-mod head_reading;
-mod health_monitor;
-mod history_file;
-mod in_sync;
-mod job_runs;
-mod journal;
-mod journal_queue;
-mod keep_held;
-mod kept_holds;
-mod lasting_trouble;
 mod leadership;
-mod leading;
 mod live;
-mod live_objects;
-mod liveness;
-mod look;
-mod lost_folder;
-mod made;
-mod manual_rollback;
-mod missing;
-mod missing_watch;
-mod moved_objects;
-mod noted_disputes;
-mod obstacle;
-mod offline_start;
-mod on_outage;
-mod open_mirror;
-mod ownership_conflict;
-mod panics;
-mod patience;
-mod perform;
-mod plan_head;
-mod plan_once;
-mod plan_parts;
-mod plan_request;
-mod plan_surplus;
-mod planner;
-mod prepared;
-mod previous_manifest;
-mod prune;
-mod prune_candidates;
-mod quarantine;
-mod queued_events;
-mod read_files;
-mod read_head;
-mod rebuild;
-mod recheck;
-mod recorded_facts;
-mod recovered;
-mod refused;
-mod refused_definitions;
-mod replication_controller;
-mod reported;
+mod planning;
+mod publish;
+mod records;
 mod repository;
-mod requests;
-mod retention;
-mod revision_references;
-mod rights;
-mod rollback;
-mod rollback_facts;
-mod rollback_target;
-mod rollback_watch;
-mod rolled_pods;
 mod rollout;
-mod rollout_end;
-mod rollout_task;
-mod same_object;
+mod shared;
 mod source;
-mod source_completion;
-mod source_dependency;
-mod source_options;
-mod standing;
-mod start;
-mod startup;
-mod state;
-mod status;
-mod status_socket;
-mod stuck_pods;
-mod takeover;
-mod task_panics;
-mod task_result;
-mod tasks;
-mod unhealthy;
-mod unhealthy_pods;
-mod unit_changes;
-mod units;
-mod unmanaged;
-mod until_served;
-mod watch_events;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,28 +27,28 @@ use crate::history::{Follower, History, Retention};
 use crate::render::{SourcePaths, Tools};
 use crate::telemetry::Metrics;
 
-use blocking_pool::BlockingPool;
-pub(crate) use capabilities::capabilities;
-use cleanup::Cleanup;
-pub use cleanup::Pruning;
-pub use commit_tree::CommitTree;
-use history_file::keep_history;
-pub use lasting_trouble::note_lasting_trouble;
-use leadership::Leader;
-pub use leadership::lease_name;
-use leading::{Parts, ReadingParts};
-pub use liveness::Liveness;
-pub use obstacle::Obstacle;
-use open_mirror::MirrorPlace;
-pub use plan_once::{Leaving, LeavingPlan, leave_finished, plan_leaving, plan_once};
-pub use rebuild::recollect;
-use requests::Requests;
-pub use source_dependency::LookRequest;
-use source_dependency::{DependencyRequest, SourceDependency};
-pub use source_options::{credentials, render_options, what_to_follow};
-use status::Publisher;
-pub use status::{CountersStatus, Obstacles, SourceStatus, Status, UnderWay};
-pub use status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};
+use leadership::leading::{Parts, ReadingParts};
+use leadership::lease::Leader;
+pub use leadership::lease::lease_name;
+pub use planning::plan_once::{Leaving, LeavingPlan, leave_finished, plan_leaving, plan_once};
+pub use publish::lasting_trouble::note_lasting_trouble;
+pub use publish::obstacle::Obstacle;
+use publish::status::Publisher;
+pub use publish::status::{CountersStatus, Obstacles, SourceStatus, Status, UnderWay};
+pub use publish::status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};
+use records::history_file::keep_history;
+pub use records::rebuild::recollect;
+pub(crate) use repository::capabilities::capabilities;
+use repository::open_mirror::MirrorPlace;
+pub use repository::source_options::{credentials, render_options, what_to_follow};
+use shared::blocking_pool::BlockingPool;
+use shared::cleanup::Cleanup;
+pub use shared::cleanup::Pruning;
+pub use shared::commit_tree::CommitTree;
+use shared::requests::Requests;
+pub use shared::source_dependency::LookRequest;
+use shared::source_dependency::{DependencyRequest, SourceDependency};
+pub use source::liveness::Liveness;
 
 /// The reason for which a source can't be followed.
 #[derive(Debug, thiserror::Error)]
@@ -342,7 +231,7 @@ impl Daemon {
         let (leader, cluster) = self.leader(&config, &asked, &status, cluster);
         let reading = ReadingParts {
             tools: self.options.tools.clone(),
-            patience: self.options.patience.unwrap_or(units::PATIENCE),
+            patience: self.options.patience.unwrap_or(repository::units::PATIENCE),
             paths: SourcePaths::of(config.path.iter()),
             follow,
             wake: match self.options.blocking_pool {
@@ -394,7 +283,7 @@ impl Daemon {
         let Some(who) = self.options.identity.clone() else { return (None, cluster) };
         let (entitled, may_write) = watch::channel(None);
         let leader = Leader {
-            cluster: cluster.clone().with_request_timeout(leadership::REQUEST),
+            cluster: cluster.clone().with_request_timeout(leadership::lease::REQUEST),
             clock: self.clock.clone(),
             status: status.clone(),
             history: self.history.clone(),

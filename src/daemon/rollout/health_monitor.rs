@@ -1,0 +1,487 @@
+//! Watches one workload until the judge has ruled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tokio::sync::watch;
+use tracing::{debug, info, warn};
+
+use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
+use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
+use crate::daemon::publish::status::{UnderWay, put_or_remove, set};
+use belay_core::manifest::Compact;
+use belay_core::rollout::health::wrong_pods;
+use belay_core::rollout::{
+    Baseline, Counters, FailFast, Judge, Judgement, Observation, Outcome, Reason, StepKind, Verdict, Waiting,
+    WaitingOn, marks, template,
+};
+
+/// The delay before events that fell due meanwhile are handled.
+const SOON: Duration = Duration::from_secs(1);
+/// The time for which the judge leaves a workload alone after an infrastructure fault.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// The time after which an object is read if the watch reports nothing of it.
+const UNHEARD: Duration = Duration::from_secs(30);
+
+/// The period between two inspections of the pods if belay may give up before the deadline.
+pub const LOOK_AT_PODS: Duration = Duration::from_secs(5);
+
+/// The time after which the pods are inspected to report trouble with them, and the least frequency.
+const TELL_OF_PODS: Duration = Duration::from_secs(10);
+const TELL_OF_PODS_AGAIN: Duration = Duration::from_mins(2);
+
+/// The end of the monitoring.
+#[derive(Clone, Debug)]
+pub enum MonitorEnd {
+    /// The workload is complete.
+    Complete(Arc<Value>),
+    /// It failed.
+    Failed {
+        /// The reason.
+        reason: Reason,
+        /// The observed workload.
+        observed: Box<ObservedWorkload>,
+        /// The workload as it was.
+        live: Arc<Value>,
+    },
+    /// Somebody else wrote another pod template.
+    TakenOver(Arc<Value>),
+    /// Somebody deleted it.
+    Gone,
+    /// Somebody asked to leave it alone, and why.
+    Suspended(String),
+    /// The cluster's store was set back: it is as it was before the write.
+    SetBack,
+}
+
+/// The judgement of an object by what it says itself.
+enum Look {
+    /// Nothing more is to be known.
+    Ended(MonitorEnd),
+    /// The source gives it up, and why.
+    GivenUp(Reason),
+    /// It seems to have failed.
+    Suspect(Reason),
+    /// It is on its way.
+    Waits(Waiting),
+    /// It is as it was before the write, and is read soon: nothing is ruled on a version that is not there.
+    FromBefore(Waiting),
+}
+
+/// One workload being watched.
+pub struct HealthMonitor<'a> {
+    work: &'a mut RolloutTask,
+    judge: Judge,
+    /// The hash of the template as the server answered it, without ignored fields; a live one that differs is somebody
+    /// else's.
+    applied: Option<String>,
+    /// The outcome that is published meanwhile.
+    outcome: Outcome,
+    /// The observations of its pods, if belay may give up early.
+    fail_fast: Option<FailFast>,
+    /// The time of the next inspection of the pods, and the wait after it.
+    look_at_pods: (tokio::time::Instant, Duration),
+    /// The time until which nothing is suspected.
+    quiet_until: tokio::time::Instant,
+    /// The counters that were recorded last.
+    told: Option<Counters>,
+    /// True when the object was inspected.
+    seen: bool,
+    /// The time at which the object is read if the watch has not reported the last write until then: it may have gone
+    /// before the watch began, or the cluster's store was set back.
+    unheard: Option<tokio::time::Instant>,
+    /// True when the inspected object was just read for that.
+    is_read: bool,
+    /// True when it was just read because its deadline has passed.
+    is_read_again: bool,
+}
+
+impl RolloutTask {
+    /// Returns a judge of the rollout that a write began.
+    pub fn judge(&self, baseline: Baseline) -> Judge {
+        self.judge_since(baseline, self.context.clock.steady())
+    }
+
+    /// Returns the same of a rollout that has moved last at that time.
+    pub fn judge_since(&self, baseline: Baseline, moved: Timestamp) -> Judge {
+        let limit = SignedDuration::try_from(self.context.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
+        let judge = Judge::new(self.planned.wanted.key.clone(), baseline, moved);
+        judge.with_outage_timeout(limit)
+    }
+
+    /// Says everywhere that an infrastructure fault is in the way, and that nothing is judged meanwhile.
+    pub async fn waits_for_infrastructure(&self, reason: &Reason) -> Result<(), Cancelled> {
+        let key = &self.planned.wanted.key;
+        warn!(object = %key, %reason, "a fault of the infrastructure: nothing is judged meanwhile");
+        self.step(StepKind::Waiting, &reason.message).await?;
+        self.context.status.change(|source| match source.under_way.get_mut(key) {
+            Some(under_way) => set(&mut under_way.in_the_way, Some(reason.clone())),
+            None => false,
+        });
+        Ok(())
+    }
+}
+
+impl<'a> HealthMonitor<'a> {
+    /// Judges the rollout that `work` began, or took back.
+    pub fn new(
+        work: &'a mut RolloutTask,
+        judge: Judge,
+        applied: Option<String>,
+        outcome: Outcome,
+    ) -> HealthMonitor<'a> {
+        // The way back has its whole budget.
+        let impatient = work.context.config.fail_fast && outcome == Outcome::UnderWay && work.is_judged();
+        let fail_fast = impatient.then(FailFast::default);
+        let now = tokio::time::Instant::now();
+        let wait = if impatient { LOOK_AT_PODS } else { TELL_OF_PODS };
+        let look_at_pods = (now + wait, wait);
+        let unheard = work.live.borrow().is_none().then(|| now + UNHEARD);
+        HealthMonitor {
+            work,
+            judge,
+            applied,
+            outcome,
+            fail_fast,
+            look_at_pods,
+            quiet_until: now,
+            told: None,
+            seen: false,
+            unheard,
+            is_read: false,
+            is_read_again: false,
+        }
+    }
+
+    /// Watches from `live` on, the object as the write left it.
+    pub async fn until_judged(&mut self, live: Option<Compact>) -> Result<MonitorEnd, Cancelled> {
+        let Some(mut live) = live else { return Ok(MonitorEnd::Gone) };
+        // Thousands wait at once: while one does, for whatever it is, it has nothing but the object's text.
+        loop {
+            let ruled = match self.judge_now(&live) {
+                Look::Ended(end) => return Ok(end),
+                look if self.is_to_be_read_again(&look) => {
+                    self.is_read_again = true;
+                    match Box::pin(self.work.read()).await? {
+                        Some(read) => live = Compact::of(&read),
+                        None => return Ok(MonitorEnd::Gone),
+                    }
+                    continue;
+                }
+                look => Box::pin(self.look(look, &live)).await?,
+            };
+            if let Some(ruled) = ruled {
+                return Ok(ruled);
+            }
+            self.is_read_again = false;
+            match self.next(&live).await? {
+                Some(next) => live = next,
+                None => return Ok(MonitorEnd::Gone),
+            }
+        }
+    }
+
+    /// Returns true when the object was present while it was watched.
+    pub fn has_seen_it(&self) -> bool {
+        self.seen
+    }
+
+    /// Judges the object as it is now, by what it says itself.
+    fn judge_now(&mut self, text: &Compact) -> Look {
+        let live = Arc::new(text.read());
+        if self.judge.is_of_another(&live) {
+            return Look::Ended(MonitorEnd::Gone);
+        }
+        if let Some(why) = marks::suspension(&live) {
+            return Look::Ended(MonitorEnd::Suspended(why.to_owned()));
+        }
+        let is_from_before = self.judge.is_from_before(&live);
+        if is_from_before {
+            if std::mem::take(&mut self.is_read) {
+                return Look::Ended(MonitorEnd::SetBack);
+            }
+            self.unheard.get_or_insert_with(|| tokio::time::Instant::now() + UNHEARD);
+        }
+        self.is_read = false;
+        self.seen = true;
+        if self.is_taken_over(&live) {
+            return Look::Ended(MonitorEnd::TakenOver(live));
+        }
+        if let Some(reason) = self.given_up() {
+            return Look::GivenUp(reason);
+        }
+        let now = self.work.context.clock.steady();
+        self.judge.note_outages(&self.work.context.cluster.outages(), now);
+        match self.judge.observe(&live, now) {
+            Verdict::Complete => Look::Ended(MonitorEnd::Complete(live)),
+            Verdict::Suspect(reason) => Look::Suspect(reason),
+            Verdict::Waiting(waiting) if is_from_before => Look::FromBefore(waiting),
+            Verdict::Waiting(waiting) => Look::Waits(waiting),
+        }
+    }
+
+    /// Returns true when the deadline of what the watch told last has passed. The watch may have told nothing for long: the object
+    /// is read before it is ruled on.
+    fn is_to_be_read_again(&self, look: &Look) -> bool {
+        let is_overdue = || self.judge.overdue(self.work.context.clock.steady()).is_some();
+        let is_quiet = tokio::time::Instant::now() < self.quiet_until;
+        matches!(look, Look::Waits(_)) && !self.is_read_again && !is_quiet && is_overdue()
+    }
+
+    /// Does what the object does not say itself; `None` if it is still to be waited for.
+    async fn look(&mut self, look: Look, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        let suspicion = match look {
+            Look::Ended(end) => return Ok(Some(end)),
+            Look::GivenUp(reason) => {
+                let (observed, live) = self.observe(live).await?;
+                return Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }));
+            }
+            Look::Suspect(reason) => Some(reason),
+            Look::FromBefore(waiting) => {
+                self.publish(&waiting).await?;
+                return Ok(None);
+            }
+            Look::Waits(waiting) => {
+                self.publish(&waiting).await?;
+                let overdue = self.judge.overdue(self.work.context.clock.steady());
+                if overdue.is_some() && !self.is_read_again {
+                    // It was still due before the history took what was published: the object is read again first.
+                    return Ok(None);
+                }
+                overdue
+            }
+        };
+        if let Some(suspicion) = suspicion.filter(|_| tokio::time::Instant::now() >= self.quiet_until) {
+            if let Some(ruled) = self.rule(suspicion, live).await? {
+                return Ok(Some(ruled));
+            }
+            self.quiet_until = tokio::time::Instant::now() + LOOK_AGAIN;
+        }
+        self.look_at_pods(live).await
+    }
+
+    /// Looks at the pods and rules; `None` if an infrastructure fault is in the way.
+    async fn rule(&mut self, suspicion: Reason, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        let context = Arc::clone(&self.work.context);
+        let key = self.work.planned.wanted.key.clone();
+        let (observed, live) = self.observe(live).await?;
+        let now = context.clock.steady();
+        // The pods may have been asked for in vain for long.
+        self.judge.note_outages(&context.cluster.outages(), now);
+        match self.judge.rule(suspicion, &observed.observation, now) {
+            Judgement::Failed(reason) => {
+                info!(object = %key, %reason, "failed");
+                Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }))
+            }
+            Judgement::Infrastructure(reason) => {
+                let message = format!("not rolled back, because the commit is not at fault: {reason}");
+                context.tell(&key, &live, EventKind::Warning, "RolloutWaiting", message);
+                drop(live);
+                self.work.waits_for_infrastructure(&reason).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Observes the workload, as soon as there is room to. Returns the object with it.
+    async fn observe(&self, text: &Compact) -> Result<(ObservedWorkload, Arc<Value>), Cancelled> {
+        let (context, key) = (&self.work.context, &self.work.planned.wanted.key);
+        // Pods that may not be seen, or are not served, may be soon. At the limit it is ruled without them.
+        let look = || async {
+            let look = || async {
+                let live = Arc::new(text.read());
+                (context.cluster.observe(key, &live).await, live)
+            };
+            let (answer, live) = loop {
+                match context.requests.look(text.text().len(), look).await {
+                    Some(found) => break found,
+                    None if self.judge.is_at_its_limit(context.clock.steady()) => {
+                        let late = "its pods were not told of within 5 s, and other large objects wait".to_owned();
+                        return Ok((ObservedWorkload::hidden(late), Arc::new(text.read())));
+                    }
+                    None => debug!(object = %key, "gives its room to other large objects, and looks again"),
+                }
+            };
+            match answer {
+                Err(error)
+                    if (error.is_own() || matches!(error, ClusterError::Denied { .. }))
+                        && self.judge.is_at_its_limit(context.clock.steady()) =>
+                {
+                    Ok((ObservedWorkload::hidden(error.to_string()), live))
+                }
+                answer => answer.map(|observed| (observed, live)),
+            }
+        };
+        let look = Backoff::retry(context.in_the_way(key), look);
+        let observed = self.work.unless_cancelled(look).await?;
+        let observed =
+            observed.unwrap_or_else(|error| (ObservedWorkload::hidden(error.to_string()), Arc::new(text.read())));
+        context.status.object_trouble(key, None);
+        Ok(observed)
+    }
+
+    /// Returns why the source gives it up, if it does. A rollback that has begun goes on.
+    fn given_up(&self) -> Option<Reason> {
+        self.work.give_up.borrow().clone().filter(|_| self.outcome == Outcome::UnderWay)
+    }
+
+    /// Inspects the pods when it is time to: to report trouble with them early, and to give up before the deadline if
+    /// belay is to. Inspections that only report may become less and less frequent.
+    async fn look_at_pods(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        let (at, wait) = self.look_at_pods;
+        if at > tokio::time::Instant::now() {
+            return Ok(None);
+        }
+        let wait = if self.fail_fast.is_some() { wait } else { (wait * 2).min(TELL_OF_PODS_AGAIN) };
+        self.look_at_pods = (tokio::time::Instant::now() + wait, wait);
+        let (context, key) = (Arc::clone(&self.work.context), self.work.planned.wanted.key.clone());
+        let impatient = self.fail_fast.is_some();
+        let ask = || async {
+            let (requests, bytes) = (&context.requests, live.text().len());
+            let look = || async {
+                let live = live.read();
+                let observed = context.cluster.pods_of_present_template(&key, &live).await?;
+                let wrong = wrong_pods(&observed, template(&live).unwrap_or(&Value::Null));
+                Ok::<_, ClusterError>((observed, wrong))
+            };
+            let looked = match impatient {
+                true => requests.look(bytes, look).await,
+                false => requests.look_in_turn(bytes, look).await,
+            };
+            // It is looked at again soon.
+            looked.unwrap_or_else(|| Ok((Observation::default(), None)))
+        };
+        let look = async {
+            if impatient { Backoff::until_answered(context.in_the_way(&key), ask).await } else { ask().await }
+        };
+        let (observed, wrong) = self.work.unless_cancelled(look).await?.unwrap_or_else(|error| {
+            debug!(object = %key, %error, "its pods can't be looked at");
+            (Observation::default(), None)
+        });
+        self.publish_wrong_pods(wrong).await?;
+        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&observed.pods, context.clock.steady())) {
+            Some(suspicion) => self.rule(suspicion, live).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Publishes the trouble with the new pods, and records it if it is news.
+    async fn publish_wrong_pods(&mut self, wrong: Option<String>) -> Result<(), Cancelled> {
+        let key = &self.work.planned.wanted.key;
+        let mut news = false;
+        self.work.context.status.change(|source| {
+            news = source.under_way.get_mut(key).is_some_and(|under_way| set(&mut under_way.wrong, wrong.clone()));
+            news
+        });
+        match wrong.filter(|_| news) {
+            Some(wrong) => self.work.step(StepKind::Progress, &wrong).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the next state of the object, or the same one when it is time for an inspection; `None` when it is gone.
+    async fn next(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
+        let quiet_until = self.quiet_until;
+        let now = self.work.context.clock.steady();
+        let due = self.judge.due().map(|due| {
+            let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
+            tokio::time::Instant::now() + left
+        });
+        let instant = tokio::time::Instant::now();
+        let look_at = Some(self.look_at_pods.0);
+        // Events that fell due during another request are still due. A time that has passed wakes nobody by itself.
+        let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
+        let quiet = Some(quiet_until).filter(|until| *until > instant);
+        let wake = due.into_iter().chain([quiet, self.unheard]).flatten().min();
+        let timer = sleep_until(wake);
+        let RolloutTask { cancel, live: seen, give_up, .. } = &mut *self.work;
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Cancelled),
+            other = another(seen, live) => other,
+            () = told(give_up) => Ok(Some(live.clone())),
+            () = timer => Box::pin(self.read_unheard_of(live)).await,
+        }
+    }
+
+    /// Returns the object as it is, if the watch should have reported it by now and has not; otherwise as it was.
+    async fn read_unheard_of(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
+        let over = self.unheard.take_if(|until| *until <= tokio::time::Instant::now()).is_some();
+        let is_told = || self.work.live.borrow().as_ref().is_some_and(|told| !self.judge.is_from_before(&told.read()));
+        if !over || is_told() {
+            return Ok(Some(live.clone()));
+        }
+        // It may tell nothing for longer.
+        self.unheard = Some(tokio::time::Instant::now() + UNHEARD);
+        let read = self.work.read().await?;
+        self.is_read = true;
+        Ok(read.map(|read| Compact::of(&read)))
+    }
+
+    fn is_taken_over(&self, live: &Value) -> bool {
+        match (&self.applied, template(live)) {
+            (Some(applied), Some(present)) => {
+                self.judge.is_written_since(live)
+                    && self.work.planned.wanted.ignored_fields.template_hash(present) != *applied
+            }
+            _ => false,
+        }
+    }
+
+    async fn publish(&mut self, waiting: &Waiting) -> Result<(), Cancelled> {
+        let wanted = &self.work.planned.wanted;
+        let under_way = UnderWay {
+            commit: wanted.commit.id.clone(),
+            outcome: self.outcome,
+            counters: waiting.counters.into(),
+            message: waiting.message.clone(),
+            until: waiting.until.map(|due| self.work.context.clock.shown(due)),
+            in_the_way: None,
+            wrong: None,
+        };
+        self.work.context.status.change(|source| {
+            let before = source.under_way.get(&wanted.key);
+            let (in_the_way, wrong) =
+                before.map(|before| (before.in_the_way.clone(), before.wrong.clone())).unwrap_or_default();
+            put_or_remove(&mut source.under_way, &wanted.key, Some(UnderWay { in_the_way, wrong, ..under_way }))
+        });
+        debug!(object = %wanted.key, message = waiting.message, "waiting");
+        let moved = self.told.is_none_or(|told| waiting.counters.progressed_since(&told));
+        if moved && waiting.on == WaitingOn::Pods {
+            self.told = Some(waiting.counters);
+            self.work.step(StepKind::Progress, &waiting.message).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the next state of the object that is not as `known`: the watch reports belay's own write, too.
+async fn another(seen: &mut LiveObject, known: &Compact) -> Result<Option<Compact>, Cancelled> {
+    loop {
+        // The source is stopping, if nobody is left to say so.
+        seen.changed().await.map_err(|_| Cancelled)?;
+        let live = seen.borrow_and_update().clone();
+        if live.as_ref() != Some(known) {
+            return Ok(live);
+        }
+    }
+}
+
+/// Waits until then; for ever without a time.
+pub async fn sleep_until(at: Option<tokio::time::Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until somebody says that the rollout is to be given up.
+async fn told(give_up: &mut watch::Receiver<Option<Reason>>) {
+    if give_up.changed().await.is_err() {
+        // Nobody is left who could say so.
+        std::future::pending().await
+    }
+}

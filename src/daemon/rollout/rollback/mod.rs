@@ -1,0 +1,16 @@
+//! The rollback of what failed.
+//!
+//! In: a failed rollout, or an undo by hand. Out: the writes that bring the earlier template back, and the outcome.
+//! `facts` gathers the facts, the core plans, `executor` carries out any plan, and `watch` proves it.
+
+mod commit_rollback;
+mod dependent_config;
+mod executor;
+mod facts;
+pub(super) mod failure;
+mod fallback_template;
+pub(super) mod manual_rollback;
+mod previous_manifest;
+pub(super) mod target;
+mod unhealthy;
+mod watch;

@@ -1,0 +1,120 @@
+//! The context that every part of one source's daemon receives.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use super::autoscalers::Autoscalers;
+use super::cleanup::Cleanup;
+use super::dependent_locks::DependentLocks;
+use super::finished_jobs::FinishedJobs;
+use super::journal_queue::JournalQueue;
+use super::kept_holds::KeptHolds;
+use super::missing::MissingNews;
+use super::requests::Requests;
+use super::source_dependency::SourceDependency;
+use crate::clock::Clock;
+use crate::cluster::{Cluster, ClusterError, Event, EventKind};
+use crate::config::SourceConfig;
+use crate::daemon::publish::noted_disputes::NotedDisputes;
+use crate::daemon::publish::obstacle::Obstacle;
+use crate::daemon::publish::queued_events::about;
+use crate::daemon::publish::status::Publisher;
+use crate::daemon::repository::source_repository::Repository;
+use crate::history::History;
+use belay_core::manifest::ObjectKey;
+
+/// The number of Events that are sent at once.
+const EVENTS_AT_ONCE: usize = 4;
+/// The largest number of Events that wait to be sent.
+const EVENTS_WAITING: usize = 10_000;
+
+/// One source's surroundings.
+pub struct Context {
+    pub config: SourceConfig,
+    pub cluster: Cluster,
+    pub history: History,
+    /// The holds as they were known last.
+    pub holds: KeptHolds,
+    /// The disagreements as they are noted.
+    pub disputes: NotedDisputes,
+    /// The entries that are written into it next.
+    pub journal: JournalQueue,
+    pub cleanup: Cleanup,
+    pub repository: Repository,
+    pub autoscalers: Autoscalers,
+    pub clock: Clock,
+    pub status: Publisher,
+    pub requests: Requests,
+    /// The source that this one comes after.
+    pub before: Option<SourceDependency>,
+    /// The Events that are being sent.
+    pub events: Events,
+    /// The Jobs that were complete.
+    pub finished_jobs: FinishedJobs,
+    /// The configuration that goes back with a workload.
+    pub dependents: DependentLocks,
+    /// The objects that wait for something which is not there.
+    pub missing: MissingNews,
+}
+
+impl Context {
+    /// Says of an object that the cluster is in its way.
+    pub fn in_the_way(&self, key: &ObjectKey) -> impl Fn(&ClusterError) + use<'_> {
+        let obstacle = Obstacle::Object(key.clone());
+        move |error| self.status.trouble(&obstacle, Some(error.to_string()))
+    }
+
+    /// Sends an Event soon, as far as there is room for Events. No work waits for it. A failure to send it is logged
+    /// and changes nothing.
+    pub fn tell(&self, key: &ObjectKey, live: &Value, kind: EventKind, reason: &'static str, message: String) {
+        let mut tasks = self.events.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        if tasks.len() >= EVENTS_WAITING {
+            warn!(object = %key, message, limit = EVENTS_WAITING, "too many events wait to be told: left out");
+            return;
+        }
+        let (cluster, key, live) = (self.cluster.clone(), key.clone(), about(live));
+        let room = Arc::clone(&self.events.room);
+        tasks.spawn(async move {
+            let _room = room.acquire_owned().await;
+            tell(&cluster, &key, &live, Event { kind, reason, message }).await;
+        });
+    }
+
+    /// Sends an Event and waits until it is sent, or has failed.
+    pub async fn tell_at_once(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        kind: EventKind,
+        reason: &'static str,
+        message: String,
+    ) {
+        tell(&self.cluster, key, live, Event { kind, reason, message }).await;
+    }
+}
+
+/// The Events that are being sent. A drop leaves out unsent ones.
+pub struct Events {
+    room: Arc<Semaphore>,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Default for Events {
+    fn default() -> Events {
+        Events { room: Arc::new(Semaphore::new(EVENTS_AT_ONCE)), tasks: Mutex::default() }
+    }
+}
+
+async fn tell(cluster: &Cluster, key: &ObjectKey, live: &Value, event: Event) {
+    if let Err(error) = cluster.tell(key, live, &event).await {
+        match error.is_silence() {
+            true => debug!(object = %key, %error, "failed to tell an event"),
+            false => warn!(object = %key, %error, "failed to tell an event"),
+        }
+    }
+}

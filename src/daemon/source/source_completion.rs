@@ -1,0 +1,100 @@
+//! Completion of a source: all rollouts have ended, and all objects are healthy. Other sources wait for it.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::state::{Rollouts, Source};
+use super::task_result::TaskResult;
+use crate::allocator;
+use crate::daemon::publish::status::{SourceStatus, set};
+use crate::history::Query;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{Outcome, is_well};
+
+/// The number of ended rollouts that take so much memory that it is given back to the system: some 20 KiB each.
+const MANY: usize = 100;
+
+impl Source {
+    /// Publishes whether everything that the head says is through.
+    pub fn publish_settled(&mut self) {
+        let is_looking = self.state.fetch.looking.is_some();
+        let idle = !self.state.drift.checking
+            && self.state.drift.comparing.is_empty()
+            && self.state.planning.running.is_none()
+            && self.state.rollouts.under_way.is_empty()
+            && self.state.rollouts.ends_read == 0
+            && !self.state.retries.waits_briefly(Instant::now())
+            && !self.state.awaits_search(Instant::now());
+        let through = self.state.planning.planned.is_some()
+            && self.state.planning.planned == self.desired().at
+            && self.state.planning.awaiting.is_none()
+            && !self.state.planning.reads_again
+            && self.state.drift.recheck.is_empty()
+            && !self.fetching.repository.units.are_late()
+            // Changes made while no daemon ran are in the first list of each kind.
+            && self.watches.are_listed();
+        let quiet = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
+        let settled = quiet && !is_looking;
+        if !settled && !is_looking {
+            // Work has begun: the earlier finding does not count any more.
+            self.completion.judged = None;
+        }
+        if settled && self.completion.ended > MANY {
+            self.give_memory_back();
+        }
+        let complete = self.complete(settled);
+        let unhealthy = self.unhealthy();
+        let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts;
+        let open = under_way.len() + waiting.len() + ends_read;
+        self.context.status.change(|source| {
+            // A look at the repository changes nothing before it finds something.
+            let settled = settled || quiet && source.settled;
+            let news = set(&mut source.settled, settled) | set(&mut source.open, open);
+            let news = set(&mut source.unhealthy, unhealthy) | news;
+            set(&mut source.complete, complete) || news
+        });
+        self.note_source();
+    }
+
+    /// Gives the memory that many rollouts took side by side back to the system: the C library keeps it otherwise.
+    fn give_memory_back(&mut self) {
+        self.completion.ended = 0;
+        let pool = self.context.repository.blocking_pool.clone();
+        self.tasks.spawn(async move {
+            pool.run(allocator::give_back).await;
+            TaskResult::Told
+        });
+    }
+
+    /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.
+    fn complete(&mut self, settled: bool) -> Option<Timestamp> {
+        let looked = self.state.fetch.looked.filter(|_| settled && self.completion.asked.is_awaited())?;
+        if self.completion.judged.is_none_or(|(at, _)| at != looked) {
+            self.completion.judged = Some((looked, self.is_well()));
+        }
+        self.completion.judged.and_then(|(_, well)| well.then_some(looked))
+    }
+
+    /// Returns true when everything in the head is live, and complete if it rolls out.
+    fn is_well(&self) -> bool {
+        let source = Some(self.context.config.name.clone());
+        let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final() && !is_well(*outcome)).collect();
+        let query = Query { source, outcomes, ..Query::default() };
+        let ill = self.context.history.records(&query).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what has failed");
+            Vec::new()
+        });
+        let objects: BTreeSet<ObjectKey> = ill.into_iter().map(|record| record.object).collect();
+        let still = |key: &ObjectKey| {
+            self.desired().has(key) && self.context.newest_record(key).is_some_and(|record| !is_well(record.outcome))
+        };
+        let desired = self.desired();
+        let holds = |source: &SourceStatus| source.held.keys().any(|key| desired.has(key));
+        // The newest record of a held object may be a correction.
+        let is_held = self.context.status.read(holds).unwrap_or_default();
+        self.state.fetch.refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
+    }
+}

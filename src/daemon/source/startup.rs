@@ -1,0 +1,67 @@
+//! The start of a source: its plans and rollouts from before belay stopped.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::state::Source;
+use crate::config::Drift;
+use crate::daemon::publish::noted_disputes::time_between;
+use crate::daemon::publish::status::set;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Record;
+
+impl Source {
+    /// Resumes planned and unfinished rollouts at the start.
+    pub fn resume_open(&mut self) {
+        self.note_what_is_followed();
+        let source = &self.context.config.name;
+        match self.context.history.heads(source) {
+            Ok(heads) => {
+                self.state.planning.planned =
+                    heads.recorded.filter(|head| self.fetching.repository.mirror.commit(head).is_ok())
+            }
+            Err(error) => warn!(%error, "failed to ask the history where it was"),
+        }
+        // Until a head is read, the last one is shown that was planned.
+        let planned = self.state.planning.planned.clone();
+        self.context.status.change(|source| planned.is_some() && set(&mut source.head, planned));
+        if self.context.config.drift != Drift::Report {
+            let drifts = self.context.history.drifts(source).unwrap_or_default();
+            let forgotten = drifts.iter().try_for_each(|one| self.context.history.put_right(source, &one.object));
+            if let Err(error) = forgotten {
+                warn!(%error, "failed to forget what had drifted while that was only reported");
+            }
+        }
+        let open = self.context.history.open_records(source).unwrap_or_else(|error| {
+            warn!(%error, "failed to ask the history what was under way");
+            Vec::new()
+        });
+        let mut newest: BTreeMap<ObjectKey, Record> = BTreeMap::new();
+        for record in open {
+            if let Some(older) = newest.insert(record.object.clone(), record) {
+                let planned = self.state.planning.planned.clone();
+                self.supersede(older.id, planned.as_ref());
+            }
+        }
+        self.state.rollouts.resumed = newest;
+        self.resume_standings();
+        self.resume_disputes();
+    }
+
+    /// Takes up the disagreements from before the daemon stopped, and publishes them.
+    pub fn resume_disputes(&mut self) {
+        let (at, now) = (self.context.clock.now(), Instant::now());
+        let then = |time: Timestamp| now.checked_sub(time_between(time, at)).unwrap_or(now);
+        for (key, noted) in self.context.disputes.all() {
+            self.state.drift.disputes.resume(&key, &noted, then);
+            let dispute = self.state.drift.disputes.about(&key, now);
+            self.context.disagree(&key, dispute.as_ref());
+            if let Some(quiet_at) = self.state.drift.disputes.quiet_at(&key).filter(|_| dispute.is_some()) {
+                self.state.drift.later.insert(key, quiet_at);
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The state of the loop of one source, by subject. Only the loop changes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::liveness::LoopHeartbeat;
+use crate::cluster::{Cluster, ClusterError, Seen, Served, Watched};
+use crate::daemon::publish::queued_events::EventQueue;
+use crate::daemon::repository::desired_state::DesiredState;
+use crate::daemon::repository::source_repository::Repository;
+use crate::daemon::rollout::deferred_kinds::DeferredKinds;
+use crate::daemon::shared::context::Context;
+use crate::daemon::shared::missing::MissingWatch;
+use crate::daemon::shared::source_dependency::DependencyRequest;
+use crate::daemon::shared::tasks::Tasks;
+use crate::git::{Follow, Wake};
+use crate::history::SourceStanding;
+use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::rollout::{Reason, marks};
+
+mod disputes;
+mod drift;
+mod drift_events;
+mod event;
+mod fetch_events;
+mod fetching;
+mod known;
+mod on;
+mod plan_events;
+mod retries;
+mod retry_events;
+mod rollout_events;
+#[cfg(test)]
+mod tests;
+mod unhealthy_workloads;
+
+pub use drift::DEBOUNCE;
+pub use drift_events::{found_in_sync, not_written_down, quiet, search_on};
+pub use event::{Effect, Event, HeadSeen, Start};
+pub use fetch_events::in_the_way;
+pub use known::{ByHand, Rollout, Rollouts, Settings, State};
+pub use on::on;
+pub use retries::RetryCause;
+pub use retry_events::{cause_of, is_definition_of};
+pub use rollout_events::passed_over;
+
+/// One followed source.
+pub struct Source {
+    pub context: Arc<Context>,
+    pub stop: CancellationToken,
+    /// The tasks beside the loop.
+    pub tasks: Tasks,
+    /// The known state.
+    pub state: State,
+    pub fetching: Fetching,
+    pub watches: Watches,
+    /// The handles of the rollouts under way.
+    pub handles: BTreeMap<ObjectKey, RolloutHandle>,
+    /// The task that makes a plan.
+    pub plan_task: Option<AbortHandle>,
+    /// The task that waits for another source before a head is planned.
+    pub wait_task: Option<AbortHandle>,
+    pub recorded: Recorded,
+    pub completion: Completion,
+    pub liveness: Arc<LoopHeartbeat>,
+    /// The Events to send as soon as nothing else is to be done.
+    pub events: EventQueue,
+}
+
+/// The parts that read the repository.
+pub struct Fetching {
+    pub repository: Repository,
+    pub follow: Follow,
+    /// The content of the repository at its head. The loop alone puts another in its place.
+    pub desired: watch::Sender<Arc<DesiredState>>,
+    /// Notices a push to a repository on this machine; only a hint to fetch.
+    pub wake: Option<Arc<Wake>>,
+}
+
+impl Fetching {
+    pub fn new(
+        repository: Repository,
+        desired: watch::Sender<Arc<DesiredState>>,
+        follow: Follow,
+        wake: Option<Arc<Wake>>,
+    ) -> Fetching {
+        Fetching { repository, follow, desired, wake }
+    }
+}
+
+/// The watches of the cluster.
+pub struct Watches {
+    pub watched: Watched,
+    pub seen: mpsc::Receiver<Seen>,
+    /// Kinds that are watched only when the first plan is carried out.
+    pub deferred: DeferredKinds,
+    /// The errors of watches, by their subject.
+    pub faults: BTreeMap<String, ClusterError>,
+    /// The number of the plan whose kinds the cluster is asked for, until it has answered.
+    pub asked_for: Option<u64>,
+    /// Kinds that are watched, and whose objects are not listed yet.
+    pub unlisted: BTreeSet<Served>,
+    /// The autoscalers of the cluster, wherever they come from.
+    pub autoscalers: Watched,
+    pub autoscalers_seen: mpsc::Receiver<Seen>,
+    /// Namespaces and definitions, while an object misses one.
+    pub missing: MissingWatch,
+}
+
+impl Watches {
+    /// Returns watches that watch nothing yet. In the source's own kinds, only objects with its label are watched.
+    pub fn new(cluster: &Cluster, source: &str) -> Watches {
+        let (watched, seen) = cluster.watched(&format!("{}={source}", marks::SOURCE));
+        let (autoscalers, autoscalers_seen) = cluster.watched("");
+        let (deferred, faults) = (DeferredKinds::default(), BTreeMap::new());
+        let (asked_for, unlisted) = (None, BTreeSet::new());
+        let missing = MissingWatch::default();
+        Watches { watched, seen, deferred, faults, asked_for, unlisted, autoscalers, autoscalers_seen, missing }
+    }
+
+    /// Watches a kind of the source.
+    pub fn also(&mut self, served: &Served) {
+        if !self.watched.has(served) {
+            self.unlisted.insert(served.clone());
+        }
+        self.watched.also(served);
+    }
+
+    /// Returns true when the objects of all kinds of the head were listed, or can't be.
+    pub fn are_listed(&self) -> bool {
+        self.asked_for.is_none() && self.unlisted.is_empty()
+    }
+}
+
+/// The loop's facts about the history.
+pub struct Recorded {
+    /// The standing of the source, as it was written to the history last.
+    pub standing: Option<SourceStanding>,
+    /// When that may be noted again, after it could not be.
+    pub note_after: Instant,
+    /// The reason for which it could not be recorded.
+    pub note_trouble: Option<String>,
+    /// The history into which the source was planned, by [`crate::history::History::begun`].
+    pub history: u32,
+    /// When old records are forgotten next.
+    pub next_tidy: Instant,
+    /// True once that was done since the start.
+    pub tidied: bool,
+    /// True when the failed commits that an earlier daemon left behind, of those that go back as a whole, have been
+    /// read.
+    pub failed_commits_read: bool,
+}
+
+impl Recorded {
+    pub fn new(history: u32) -> Recorded {
+        let now = Instant::now();
+        Recorded {
+            standing: None,
+            note_after: now,
+            note_trouble: None,
+            history,
+            next_tidy: now,
+            tidied: false,
+            failed_commits_read: false,
+        }
+    }
+}
+
+/// The completion of the whole source, for those who wait for it.
+pub struct Completion {
+    /// Asked by who waits for this source.
+    pub asked: Arc<DependencyRequest>,
+    /// The last judgement if everything was complete, with the time of its fetch.
+    pub judged: Option<(Timestamp, bool)>,
+    /// The number of rollouts that ended since freed memory was given back to the system.
+    pub ended: usize,
+}
+
+impl Completion {
+    pub fn new(asked: Arc<DependencyRequest>) -> Completion {
+        Completion { asked, judged: None, ended: 0 }
+    }
+}
+
+/// The handle of a rollout's task.
+pub struct RolloutHandle {
+    pub cancel: CancellationToken,
+    /// Cancelled when the rollout's task has ended.
+    pub ended: CancellationToken,
+    pub live: watch::Sender<Option<Compact>>,
+    /// Told when it is to be given up, and why.
+    pub give_up: watch::Sender<Option<Reason>>,
+}

@@ -1,0 +1,452 @@
+//! Events about live objects that may differ from the head: when they are checked, and the consequences.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::drift::DEBOUNCE;
+use super::event::{Effect, Start};
+use super::known::State;
+use super::retries::RetryCause;
+use crate::backoff::Backoff;
+use crate::config::Drift;
+use crate::daemon::live::recheck::{Dependencies, Recheck};
+use crate::daemon::publish::dispute::Dispute;
+use crate::daemon::repository::prepared::Prepared;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{
+    DependencyStanding, ForeignField, Hold, LiveProgress, Outcome, PlanStep, ReasonCode, Trigger, UNKNOWN_MANAGER,
+    marks,
+};
+
+/// The waits before kinds that could not be searched for objects that have left the repository are searched again.
+const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_mins(10));
+/// The longest time that a controller whose pods somebody replaces by hand may make no progress before it is corrected.
+/// The command itself gives up after 5 minutes, if nobody said otherwise.
+const ROLLED_FOR: Duration = Duration::from_mins(10);
+
+/// The wait before a correction is tried again that the history could not take.
+const NOT_WRITTEN: Duration = Duration::from_secs(5);
+
+/// Looks into the objects whose time has come. Nothing is compared while a head is planned, or another comparison is
+/// under way.
+pub fn look_into(state: &mut State, now: Instant) -> Vec<Effect> {
+    if state.next_look().is_none_or(|at| at > now) {
+        return Vec::new();
+    }
+    let mut rechecks: Vec<Recheck> = Vec::new();
+    state.drift.under_check.clear();
+    state.drift.overtaken.clear();
+    for key in state.drift.take_due(now) {
+        if state.rollouts.under_way.contains_key(&key) {
+            continue;
+        }
+        if let Some(until) = state.is_being_rolled(&key, now) {
+            state.drift.recheck.insert(key, until);
+            continue;
+        }
+        let seen = state.live.get(&key).and_then(|facts| facts.seen);
+        state.drift.under_check.insert(key.clone(), seen);
+        rechecks.extend(state.recheck(&key));
+    }
+    let plan = state.planning.plans;
+    let mut effects = Vec::new();
+    if !rechecks.is_empty() {
+        state.drift.checking = true;
+        effects.push(Effect::Check { plan, rechecks });
+    }
+    if !state.pruned.searching && state.pruned.search_due.take_if(|due| *due <= now).is_some() {
+        state.pruned.searching = true;
+        effects.push(Effect::Search { plan });
+    }
+    effects
+}
+
+/// Takes the result of the search for objects that have left the repository.
+pub fn looked_for(
+    state: &mut State,
+    plan: u64,
+    prepared: Vec<Prepared>,
+    searched: Option<bool>,
+    now: Instant,
+) -> Vec<Effect> {
+    state.pruned.searching = false;
+    state.pruned.searched = searched.unwrap_or(state.pruned.searched);
+    state.pruned.failures = if searched == Some(false) { state.pruned.failures.saturating_add(1) } else { 0 };
+    // A newer head may differ; if it does not, the findings hold, or commits would keep them from ever counting.
+    let is_known = state.desired.unreadable().next().is_none() && !state.fetch.is_away;
+    if state.planning.running.is_some() || state.desired.is_forgotten() || plan != state.planning.plans && !is_known {
+        overtaken(state, prepared, now);
+        search_on(state, now);
+        return Vec::new();
+    }
+    let (desired, mut prepared) = (Arc::clone(&state.desired), prepared);
+    prepared.retain(|one| !desired.mentions(&one.planned.wanted.key));
+    take_up_all(state, prepared, now)
+}
+
+fn take_up_all(state: &mut State, prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
+    let (mut effects, mut start) = (Vec::new(), Start::default());
+    prepared.into_iter().for_each(|prepared| take_up(state, prepared, &mut effects, &mut start, now));
+    if start != Start::default() {
+        effects.push(Effect::Start(start));
+    }
+    search_on(state, now);
+    effects
+}
+
+/// Takes the result of a check.
+pub fn checked(state: &mut State, plan: u64, mut prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
+    state.drift.checking = false;
+    for key in std::mem::take(&mut state.drift.overtaken) {
+        prepared.retain(|one| one.planned.wanted.key != key);
+        state.drift.recheck_after(key, Duration::ZERO, now);
+    }
+    if plan != state.planning.plans {
+        overtaken(state, prepared, now);
+        return Vec::new();
+    }
+    take_up_all(state, prepared, now)
+}
+
+/// Decides about an object that was checked, or tried again.
+pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
+    let key = prepared.planned.wanted.key.clone();
+    if state.rollouts.under_way.contains_key(&key) {
+        state.forget_retry(&key, effects);
+        return;
+    }
+    if state.rollouts.resumed.contains_key(&key) {
+        // An object that was applied before it waited is still judged.
+        state.note_continued(&mut prepared);
+    }
+    if let Some(record) = state.rollouts.resumed.remove(&key) {
+        if !matches!(prepared.planned.step, PlanStep::Wait(_)) {
+            state.retries.forget(&key);
+        }
+        effects.push(Effect::NoTrouble(key));
+        prepared.resume(Some(&record));
+        start.resumed.push((record, prepared));
+        return;
+    }
+    name_writer(&mut prepared);
+    let was_refused = state.retries.cause(&key) == Some(RetryCause::Refused);
+    if state.put_off(&prepared, effects, now) {
+        return;
+    }
+    if let Some(digest) = prepared.digest {
+        state.live.entry(key.clone()).or_default().well = Some(digest);
+        state.drift.reported.remove(&key);
+        effects.push(Effect::NoDrift(key.clone()));
+        effects.extend(quiet(state, &key, now));
+    }
+    prepared.continues_rollout = state.is_to_be_judged(&prepared);
+    if matches!(prepared.planned.step, PlanStep::Apply(_)) {
+        // A rolling update that failed may be left half-way.
+        prepared.resume(None);
+    }
+    match &prepared.planned.step {
+        PlanStep::Apply(_) => correct(state, prepared, effects, start, now),
+        PlanStep::Unchanged if prepared.continues_rollout || was_refused || prepared.recorded.was_suspended() => {
+            prepared.resume(None);
+            start.new.push(prepared);
+        }
+        PlanStep::Rejected(reason, _) => {
+            let (reason, fields) = (reason.clone(), prepared.foreign.clone());
+            let is_told = prepared.recorded.newest.as_ref().is_some_and(|(end, _)| *end == Outcome::Rejected);
+            if reason.code != ReasonCode::ClaimedTwice && !is_told {
+                effects.push(Effect::CantCorrect { key, fields, reason: reason.clone() });
+            }
+            effects.push(Effect::Claim(Box::new(prepared), reason));
+        }
+        PlanStep::Prune => start.new.push(prepared),
+        PlanStep::Held(_) if prepared.was_suspended_on_its_way_back() => {
+            prepared.planned.wanted.trigger = Trigger::Retry;
+            prepared.resume(None);
+            start.new.push(prepared);
+        }
+        // Somebody deletes it: it is created again as soon as it is gone, and is not complete until then.
+        PlanStep::Wait(reason) if reason.code == ReasonCode::DeletionHangs => {
+            name_writer(&mut prepared);
+            start.new.push(prepared);
+        }
+        _ => {}
+    }
+}
+
+/// Rechecks objects later: a newer head has come while they were checked, and its plan differs, or will.
+fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
+    for prepared in prepared {
+        match &prepared.planned.step {
+            PlanStep::Prune => {
+                state.pruned.searched = false;
+                state.pruned.search_due = Some(now + DEBOUNCE);
+            }
+            _ => state.drift.recheck_after(prepared.planned.wanted.key, Duration::ZERO, now),
+        }
+    }
+}
+
+/// Puts an object right that somebody else has changed, or reports it.
+fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
+    let key = prepared.planned.wanted.key.clone();
+    if let Some(hold) = rolled_by_command(state, &prepared) {
+        // It is compared again if this fails. If it succeeds, the watch's next report ends that.
+        state.drift.recheck_later(&key, now);
+        effects.push(Effect::Adopt { prepared: Box::new(prepared), hold });
+        return;
+    }
+    let retry = !matches!(prepared.planned.wanted.trigger, Trigger::Drift(_));
+    if !retry && state.settings.drift == Drift::Report {
+        let seen = state.drift.under_check.remove(&key).flatten();
+        state.drift.reported.insert(key.clone(), seen);
+        let by = prepared.last_writer.unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
+        effects.push(Effect::ReportDrift { key, served: prepared.served, by, fields: prepared.foreign });
+        return;
+    }
+    if !retry && !may_correct(state, &prepared, effects, now) {
+        return;
+    }
+    let may_be_undone = !retry || lost_its_hold_with_its_template(state, &prepared);
+    if let PlanStep::Apply(apply) = &mut prepared.planned.step {
+        apply.respects_undo = may_be_undone && apply.corrects_template();
+    }
+    start.corrections.push(prepared);
+}
+
+/// Names the writers who have changed an object that is corrected, in the order of the fields.
+fn name_writer(prepared: &mut Prepared) {
+    if let Trigger::Drift(by) = &mut prepared.planned.wanted.trigger {
+        let mut writers: Vec<&str> = Vec::new();
+        for field in &prepared.foreign {
+            if !writers.contains(&field.manager.as_str()) {
+                writers.push(&field.manager);
+            }
+        }
+        *by = match (writers.is_empty(), &prepared.last_writer) {
+            (false, _) => writers.join(", "),
+            (true, Some(last)) => last.clone(),
+            (true, None) => UNKNOWN_MANAGER.to_owned(),
+        };
+    }
+}
+
+/// Returns true when an object may be corrected now. Corrections of a field that somebody else keeps changing become
+/// rarer each time.
+fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
+    let key = &prepared.planned.wanted.key;
+    let fields = corrected_fields(prepared);
+    let next = state.drift.disputes.next(key, &fields, now);
+    match next {
+        Some(at) => drop(state.drift.later.insert(key.clone(), at)),
+        None => state.drift.disputes.count(key, &fields, now),
+    }
+    if let Some(dispute) = state.drift.disputes.about(key, now) {
+        effects.push(Effect::Disagree { key: key.clone(), dispute: Some(dispute) });
+    }
+    next.is_none()
+}
+
+fn corrected_fields(prepared: &Prepared) -> Vec<ForeignField> {
+    if !prepared.foreign.is_empty() {
+        return prepared.foreign.clone();
+    }
+    let manager = prepared.last_writer.clone().unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
+    vec![ForeignField { path: String::new(), manager }]
+}
+
+/// Takes the news that a correction could not be written down: it was not made, and is tried again soon.
+pub fn not_written_down(state: &mut State, prepared: &Prepared, now: Instant) {
+    let key = &prepared.planned.wanted.key;
+    if matches!(prepared.planned.wanted.trigger, Trigger::Drift(_)) {
+        state.drift.disputes.take_back(key, &corrected_fields(prepared));
+    }
+    state.drift.recheck_after(key.clone(), NOT_WRITTEN, now);
+}
+
+/// Ends a disagreement about an object that is as in the head: after a while, with another check.
+pub fn quiet(state: &mut State, key: &ObjectKey, now: Instant) -> Option<Effect> {
+    let at = state.drift.disputes.quiet_at(key)?;
+    if at > now {
+        state.drift.later.insert(key.clone(), at);
+        return None;
+    }
+    state.drift.later.remove(key);
+    Some(Effect::Disagree { key: key.clone(), dispute: None })
+}
+
+/// Returns the hold of a controller that somebody has rolled with the command. It stays as it was rolled, and is in the
+/// history already: that its fields become belay's again is no drift.
+fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
+    let wanted = &prepared.planned.wanted;
+    let is_drift = matches!(wanted.trigger, Trigger::Drift(_)) && state.settings.drift == Drift::Correct;
+    let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
+    let PlanStep::Apply(apply) = &prepared.planned.step else { return None };
+    let adopts = is_drift && by_command && !apply.rolls_out && !apply.creates && prepared.served.is_some();
+    state.live.get(&wanted.key)?.hold.as_deref().cloned().filter(|_| adopts)
+}
+
+/// Records a rollout that was to begin without a new head.
+pub fn begun(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
+    if let Some(facts) = state.live.get_mut(key) {
+        facts.released = None;
+    }
+    Vec::new()
+}
+
+/// Others have kept changing an object while it was rolled out: that counts like corrections.
+pub fn disturbed(state: &mut State, key: &ObjectKey, dispute: &Dispute, now: Instant) -> Vec<Effect> {
+    state.drift.disputes.count_many(key, dispute, now);
+    vec![Effect::Disagree { key: key.clone(), dispute: state.drift.disputes.about(key, now) }]
+}
+
+/// Returns true when the hold went together with the template that it kept: an undo with kubectl brings the annotations
+/// of another revision along. A person who only removes the hold leaves the template.
+fn lost_its_hold_with_its_template(state: &State, prepared: &Prepared) -> bool {
+    let held_at = state.live.get(&prepared.planned.wanted.key).and_then(|facts| facts.released.as_ref());
+    let held_at = held_at.map(|hold| &hold.template).filter(|template| !template.is_empty());
+    let live = prepared.live.as_ref().filter(|live| live.template.is_some());
+    let is_at = |held_at: &String, live: &LiveProgress| {
+        [&live.held_template, &live.template].into_iter().flatten().any(|present| present == held_at)
+    };
+    held_at.zip(live).is_some_and(|(held_at, live)| !is_at(held_at, live))
+}
+
+/// Schedules another search of the kinds that could not be searched.
+pub fn search_on(state: &mut State, now: Instant) {
+    if state.settings.prune && !state.pruned.searched && !state.pruned.searching {
+        let wait = state.pruned.failures.checked_sub(1).map_or(Duration::ZERO, |waits| SEARCH_AGAIN.wait_number(waits));
+        state.pruned.search_due.get_or_insert(now + wait);
+    }
+}
+
+/// Takes the comparison of a live object with its manifest. If the result is not certain, the object is checked.
+pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, now: Instant) -> Vec<Effect> {
+    if state.drift.comparing.get(&key) != Some(&digest) {
+        return Vec::new();
+    }
+    state.drift.comparing.remove(&key);
+    let is_same = state.live.get(&key).is_some_and(|facts| facts.seen == Some(digest));
+    if !is_same || state.rollouts.under_way.contains_key(&key) {
+        // It is gone, or the work that began since checks it when it ends.
+        return Vec::new();
+    }
+    if in_sync {
+        return found_in_sync(state, key, digest, now);
+    }
+    state.drift.recheck_after(key, Duration::ZERO, now);
+    Vec::new()
+}
+
+/// Takes the news that a live object is as in the head.
+pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64, now: Instant) -> Vec<Effect> {
+    let facts = state.live.entry(key.clone()).or_default();
+    if facts.suspended {
+        return Vec::new();
+    }
+    facts.well = Some(digest);
+    state.drift.recheck.remove(&key);
+    state.drift.reported.remove(&key);
+    let quiet = quiet(state, &key, now);
+    std::iter::once(Effect::NoDrift(key)).chain(quiet).collect()
+}
+
+/// Rechecks the missing objects of a kind, now that all of its objects are known.
+pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<Effect> {
+    let missing: Vec<ObjectKey> = state
+        .desired
+        .keys()
+        .filter(|key| key.kind == kind && key.group == group)
+        .filter(|key| !state.live.contains_key(key) && !state.rollouts.under_way.contains_key(key))
+        .filter(|key| state.drift.reported.get(key) != Some(&None))
+        .cloned()
+        .collect();
+    missing.into_iter().for_each(|key| state.drift.recheck_after(key, Duration::ZERO, now));
+    if state.settings.prune {
+        state.pruned.search_due = Some(now + DEBOUNCE);
+    }
+    Vec::new()
+}
+
+/// Takes the news that an object is not there any more.
+pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
+    state.live.remove(&key);
+    state.unhealthy.note(&key, true, now);
+    state.drift.comparing.remove(&key);
+    if !state.rollouts.under_way.contains_key(&key) && state.desired.has(&key) {
+        state.drift.recheck_after(key, Duration::ZERO, now);
+    }
+    Vec::new()
+}
+
+/// Rechecks an object that an autoscaler scales from now on, or no longer.
+pub fn rescaled(state: &mut State, keys: Vec<ObjectKey>, now: Instant) -> Vec<Effect> {
+    if state.planning.planned.is_none() {
+        return Vec::new();
+    }
+    for key in keys {
+        if state.desired.has(&key) && !state.rollouts.under_way.contains_key(&key) {
+            state.drift.recheck_after(key, Duration::ZERO, now);
+        }
+    }
+    Vec::new()
+}
+
+impl State {
+    /// Returns true when the search for objects that have left the repository is under way, is due, or has not been
+    /// done since the start.
+    pub fn awaits_search(&self, now: Instant) -> bool {
+        let never = self.settings.prune && !self.pruned.searched && self.pruned.failures == 0;
+        self.pruned.searching || never || self.pruned.search_due.is_some_and(|due| due <= now)
+    }
+
+    /// Returns when an object is to be checked or tried again next.
+    pub fn next_check(&self) -> Option<Instant> {
+        let retry = self.retries.next_due().filter(|_| self.knows_its_head());
+        self.next_look().into_iter().chain(retry).min()
+    }
+
+    /// Returns true when a head was planned, and its repository need not be read again.
+    pub fn knows_its_head(&self) -> bool {
+        self.planning.planned.is_some() && !self.desired.is_forgotten()
+    }
+
+    /// Returns when an object is to be checked next; `None` while that has to wait for something else.
+    fn next_look(&self) -> Option<Instant> {
+        if self.drift.checking || self.planning.running.is_some() || !self.knows_its_head() {
+            return None;
+        }
+        let search = self.pruned.search_due.filter(|_| !self.pruned.searching);
+        self.drift.next_due().into_iter().chain(search).min()
+    }
+
+    /// Returns the known facts about an object that may have to be applied again.
+    pub fn recheck(&self, key: &ObjectKey) -> Option<Recheck> {
+        if self.planning.contradicted.contains_key(key) || !self.desired.has(key) {
+            return None;
+        }
+        let dependencies = self.desired.after_of(key).map(|after| {
+            let standings = after.names.iter().map(|name| (name.clone(), self.dependency(name))).collect();
+            Dependencies { after, standings }
+        });
+        let released = self.live.get(key).and_then(|facts| facts.released.as_deref().cloned());
+        Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), released, dependencies })
+    }
+
+    /// Returns the standing of an object that others wait for, without the history's facts.
+    pub fn dependency(&self, name: &ObjectKey) -> DependencyStanding {
+        DependencyStanding {
+            under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),
+            newest: None,
+            complete: self.live.get(name).map(|facts| facts.complete),
+        }
+    }
+
+    /// Returns until when a controller is left alone because somebody is just rolling it with the command: that gets
+    /// through, or it has not moved for long. A newer commit does not wait for it.
+    fn is_being_rolled(&self, key: &ObjectKey, now: Instant) -> Option<Instant> {
+        let until = self.rollouts.rolled_by_others.get(key)?.1 + ROLLED_FOR;
+        (until > now).then_some(until)
+    }
+}

@@ -1,0 +1,156 @@
+//! The events of a source, and the effects that answer them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::cluster::Served;
+use crate::daemon::live::recheck::Recheck;
+use crate::daemon::publish::dispute::Dispute;
+use crate::daemon::repository::head_change::HeadChange;
+use crate::daemon::repository::prepared::Prepared;
+use crate::daemon::source::task_result::{FinishedPlan, PlanRecord};
+use crate::telemetry::Took;
+use belay_core::manifest::ObjectKey;
+use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record, RecordId, Trigger};
+
+/// Something has happened.
+#[derive(Debug)]
+pub enum Event {
+    /// It is time to fetch the repository.
+    LookDue { at: Timestamp },
+    /// A fetch is finished, at a time; with the content of the mirror, if that is to stay in force.
+    Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
+    /// The source that a head waits for is complete, by the number of the wait.
+    Awaited(u64),
+    /// The plan of this number is made.
+    Planned { number: u64, plan: Box<FinishedPlan> },
+    /// A plan was written down, or could not be; whether that history is lost since.
+    PlanRecorded { record: Box<PlanRecord>, is_lost: bool },
+    /// A new head is planned, to which the rollouts under way for these objects give way.
+    Superseded { by: BTreeMap<ObjectKey, CommitId> },
+    /// It may be time to compare objects.
+    Due,
+    /// Objects were compared, under the plan of this number.
+    Checked { plan: u64, prepared: Vec<Prepared> },
+    /// The search for objects that have left the repository is done, under the plan of this number; `searched` is true
+    /// when all kinds were searched, if they were to be.
+    Searched { plan: u64, prepared: Vec<Prepared>, searched: Option<bool> },
+    /// An object was tried again, under this number; with its plan, if there is one.
+    Retried { key: ObjectKey, number: u64, prepared: Option<Box<Prepared>> },
+    /// A rollout that was to begin without a new head is recorded.
+    Begun { key: ObjectKey },
+    /// A live object with this digest was compared with its manifest.
+    Compared { key: ObjectKey, digest: u64, in_sync: bool },
+    /// The watch has reported all objects of a kind.
+    Listed { group: String, kind: String },
+    /// An object is not there any more.
+    Gone(ObjectKey),
+    /// Autoscalers decide on the pods of these from now on, or no longer.
+    Rescaled(Vec<ObjectKey>),
+    /// Others have kept changing an object while it was rolled out.
+    Disturbed { key: ObjectKey, dispute: Dispute },
+    /// A rollout has ended, and is recorded: with the trigger of its record, and its duration.
+    Ended { key: ObjectKey, outcome: Outcome, trigger: Option<Trigger>, took: Option<Took> },
+    /// A rollout was cancelled, and has stopped.
+    Stopped(ObjectKey),
+    /// A rollout has ended by a panic.
+    Fault { key: ObjectKey, reason: Reason },
+    /// The record of a rollout that is taken up again was read.
+    Reopened(Box<Record>),
+}
+
+/// Something is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Looks at the repository, of which this head is known.
+    Look { known: Option<CommitId> },
+    /// Counts a fetch, and whether it reached the repository.
+    Fetched(bool),
+    /// Publishes the beginning of a fetch that reached the repository.
+    LookedAt(Timestamp),
+    /// Publishes why the repository can't be followed, if that does not pass by itself.
+    Unreadable(Option<String>),
+    /// Publishes the trouble with reading the repository, and notes it if it is news.
+    RepositoryTrouble { message: Option<String>, is_news: bool },
+    /// Says whether all that is known comes from the mirror.
+    Away(bool),
+    /// Publishes that a head is refused.
+    RefuseHead { head: CommitId, message: String },
+    /// Waits for another source before this head is planned, under this number.
+    Await(u64, CommitId),
+    /// Plans a head.
+    PlanHead(Box<HeadChange>),
+    /// Writes a plan down.
+    RecordPlan(Box<FinishedPlan>),
+    /// Begins a recorded plan.
+    BeginPlan(Box<PlanRecord>),
+    /// Forgets a plan that could not be written down, or that nobody waits for any more.
+    DropPlan(Box<PlanRecord>),
+    /// Tells a rollout to stop.
+    Cancel(ObjectKey),
+    /// Looks into these objects.
+    Check { plan: u64, rechecks: Vec<Recheck> },
+    /// Searches for objects that have left the repository.
+    Search { plan: u64 },
+    /// Tries these objects again, each by itself, under its number.
+    Retry(Vec<(Recheck, u64)>),
+    /// Reports why an object can't be corrected for now.
+    InTheWay(ObjectKey, String),
+    /// Watches for what an object misses.
+    Missing(ObjectKey),
+    /// Says why an object is refused by now.
+    StillRefused(ObjectKey, Reason),
+    /// Withdraws the report about an object that had drifted, if there was one.
+    NoDrift(ObjectKey),
+    /// Says that an object differs by somebody else's hand, and is left so.
+    ReportDrift { key: ObjectKey, served: Option<Served>, by: String, fields: Vec<ForeignField> },
+    /// Says that somebody else and belay disagree about an object, or, with `None`, that they no longer do.
+    Disagree { key: ObjectKey, dispute: Option<Dispute> },
+    /// Reports why an object that differs can't be corrected.
+    CantCorrect { key: ObjectKey, fields: Vec<ForeignField>, reason: Reason },
+    /// Tells the source that has an object that this one claims it too.
+    Claim(Box<Prepared>, Reason),
+    /// Takes over the fields of a held controller that somebody has rolled with the command.
+    Adopt { prepared: Box<Prepared>, hold: Hold },
+    /// Withdraws the report about the obstacle of an object.
+    NoTrouble(ObjectKey),
+    /// Begins all of this.
+    Start(Start),
+    /// Ends the record of a rollout that a commit has replaced.
+    Supersede(RecordId, CommitId),
+    /// Counts a rollout that belay has judged.
+    Count { trigger: Trigger, outcome: Outcome, took: Option<Took> },
+    /// Counts a correction of drift.
+    CountCorrection,
+    /// Reads a record that is taken up again.
+    Reopen { record: RecordId },
+    /// Ends a record.
+    Finish { key: ObjectKey, record: RecordId, outcome: Outcome, reason: Reason },
+}
+
+/// The rollouts that begin without a new head.
+#[derive(Debug, Default, PartialEq)]
+pub struct Start {
+    /// The rollouts that continue under their records.
+    pub resumed: Vec<(Record, Prepared)>,
+    /// The rollouts that begin under a record of their own.
+    pub new: Vec<Prepared>,
+    /// The corrections of changes by others, in the order of ranks among these.
+    pub corrections: Vec<Prepared>,
+}
+
+/// The result of a fetch.
+#[derive(Debug)]
+pub enum HeadSeen {
+    /// The branch, tag or commit to follow does not exist yet.
+    Unborn(String),
+    /// Nothing new.
+    Same,
+    New(Box<HeadChange>),
+    /// The repository could not be read; whether that may pass by itself.
+    Failed {
+        message: String,
+        passes: bool,
+    },
+}
