@@ -115,15 +115,29 @@ struct WatchFault {
 impl Scope {
     /// Follows the scope until nobody listens, or belay may not read there.
     pub(super) async fn follow(&self) -> WatchEnd {
-        let (mut trouble, mut again) = (WatchFault::default(), Backoff::default());
+        let mut trouble = WatchFault::default();
+        let ended = self.follow_in(&mut trouble).await;
+        if trouble.since.is_some() && matches!(ended, WatchEnd::Denied(_)) && self.is_given_up().await.is_err() {
+            return WatchEnd::Closed;
+        }
+        ended
+    }
+
+    /// Takes back what was said of trouble.
+    pub(super) async fn is_given_up(&self) -> Result<(), WatchEnd> {
+        self.send.send(Seen::Trouble(self.name(), None)).await.map_err(|_| WatchEnd::Closed)
+    }
+
+    async fn follow_in(&self, trouble: &mut WatchFault) -> WatchEnd {
+        let mut again = Backoff::default();
         loop {
             let began = Instant::now();
             let followed = match self.list().await {
                 Ok(revision) => {
-                    if let Err(ended) = self.is_over(&mut trouble).await {
+                    if let Err(ended) = self.is_over(trouble).await {
                         return ended;
                     }
-                    let followed = self.changes_since(revision, &mut trouble).await;
+                    let followed = self.changes_since(revision, trouble).await;
                     match &followed {
                         Ok(()) if began.elapsed() < SELDOM => tokio::time::sleep(again.wait()).await,
                         _ => again.reset(),
@@ -131,8 +145,8 @@ impl Scope {
                     followed
                 }
                 Err(Over::Ended(ended)) => Err(ended),
-                Err(Over::Trouble(error)) => self.wait_out(&mut trouble, &error).await,
-                Err(Over::TooMany(error)) => self.wait_for_fewer(&mut trouble, &error).await,
+                Err(Over::Trouble(error)) => self.wait_out(trouble, &error).await,
+                Err(Over::TooMany(error)) => self.wait_for_fewer(trouble, &error).await,
                 Err(Over::InTime { .. } | Over::Early | Over::Outdated) => Ok(()),
             };
             if let Err(ended) = followed {
@@ -462,7 +476,7 @@ impl Scope {
             let (kind, seconds) = (&self.served.kind, since.elapsed().as_secs());
             info!(kind, failures = trouble.times, seconds, "watched again");
             *trouble = WatchFault::default();
-            self.send.send(Seen::Trouble(self.name(), None)).await.map_err(|_| WatchEnd::Closed)?;
+            self.is_given_up().await?;
         }
         trouble.backoff.reset();
         Ok(())

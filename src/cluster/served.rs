@@ -34,6 +34,12 @@ impl Served {
         self.path(None, "")
     }
 
+    /// Returns the path of this kind's objects in a namespace, or everywhere.
+    #[must_use]
+    pub fn address_in(&self, namespace: Option<&str>) -> String {
+        self.path(namespace, "")
+    }
+
     /// Returns true for an address of a list of the kind, in any namespace.
     #[must_use]
     pub fn is_listed_at(&self, address: &str) -> bool {

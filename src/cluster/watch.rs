@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info};
@@ -174,9 +174,10 @@ impl WatchedKind {
         let mut spaces = Spaces { denied: BTreeMap::new(), synced: BTreeSet::new(), tasks: BTreeMap::new() };
         loop {
             let wanted = self.namespaces.borrow_and_update().clone();
-            spaces.keep(&wanted, |namespace| {
+            self.give_up(&mut spaces, &wanted).await?;
+            spaces.begin(&wanted, |namespace| {
                 let (told, (scope, synced)) = (told.clone(), self.scope(Some(namespace.to_owned())));
-                tokio::spawn(in_namespace(scope, synced, told).in_current_span()).abort_handle()
+                tokio::spawn(in_namespace(scope, synced, told).in_current_span())
             });
             if wanted.is_empty() {
                 self.say(Some(everywhere)).await?;
@@ -191,11 +192,20 @@ impl WatchedKind {
                     let (served, accept) = (&self.served, "application/json");
                     let listing = Listing { served, namespace: None, labels, accept, limit: 1 };
                     if self.cluster.newest_revision(&listing).await.is_ok() {
-                        return Ok(());
+                        return self.give_up(&mut spaces, &BTreeSet::new()).await;
                     }
                 }
             }
         }
+    }
+
+    /// Watches no other namespaces than these any more, and takes back what was said of those.
+    async fn give_up(&self, spaces: &mut Spaces, wanted: &BTreeSet<String>) -> Result<(), Closed> {
+        for namespace in spaces.end_others(wanted).await {
+            let (scope, _) = self.scope(Some(namespace));
+            scope.is_given_up().await.map_err(|_| Closed)?;
+        }
+        Ok(())
     }
 
     /// Waits until a namespace is reported, or may not be read.
@@ -238,10 +248,22 @@ struct Spaces {
 }
 
 impl Spaces {
-    fn keep(&mut self, wanted: &BTreeSet<String>, begin: impl Fn(&str) -> AbortHandle) {
-        self.tasks.retain(|namespace, _| wanted.contains(namespace));
+    /// Ends the watches of other namespaces than these, and returns the namespaces of those.
+    async fn end_others(&mut self, wanted: &BTreeSet<String>) -> Vec<String> {
         self.synced.retain(|namespace| wanted.contains(namespace));
         self.denied.retain(|namespace, _| wanted.contains(namespace));
+        let others: Vec<String> = self.tasks.keys().filter(|namespace| !wanted.contains(*namespace)).cloned().collect();
+        for namespace in &others {
+            if let Some(mut task) = self.tasks.remove(namespace) {
+                task.0.abort();
+                // It may be about to say something.
+                drop((&mut task.0).await);
+            }
+        }
+        others
+    }
+
+    fn begin(&mut self, wanted: &BTreeSet<String>, begin: impl Fn(&str) -> JoinHandle<()>) {
         for namespace in wanted {
             self.tasks.entry(namespace.clone()).or_insert_with(|| Aborted(begin(namespace)));
         }
@@ -249,7 +271,7 @@ impl Spaces {
 }
 
 /// A task that ends when this is dropped.
-struct Aborted(AbortHandle);
+struct Aborted(JoinHandle<()>);
 
 impl Drop for Aborted {
     fn drop(&mut self) {

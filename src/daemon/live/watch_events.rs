@@ -61,8 +61,8 @@ impl Source {
                 self.on(Event::Listed { group: served.group, kind: served.kind });
             }
             Seen::Slow(list, message) => {
-                let resource = list.rsplit('/').next().unwrap_or_default().to_owned();
-                self.context.status.trouble(&Obstacle::Listing(resource), message);
+                let said = message.or_else(|| self.fault_of_list(&list));
+                self.context.status.trouble(&Obstacle::listing(&list), said);
             }
             Seen::Trouble(watch, error) => self.watch_in_trouble(watch, error),
             Seen::Denied(served, message) => {
@@ -82,24 +82,23 @@ impl Source {
         }
     }
 
-    /// A watch is in trouble, or not any more. The cluster is in the way while it does not answer any of them; a kind that it
-    /// can't serve is that kind's trouble.
+    /// A watch is in trouble, or not any more. The cluster is in the way while it does not answer any of them; a list that it
+    /// can't serve is the trouble of that list.
     fn watch_in_trouble(&mut self, watch: String, error: Option<ClusterError>) {
-        let resource = watch.rsplit('/').next().unwrap_or_default().to_owned();
+        let obstacle = Obstacle::listing(&watch);
         if error.as_ref().is_some_and(is_of_one_kind) {
             // It can't be listed for now, for a reason of its own: nobody waits for it.
             self.watches.unlisted.retain(|served| !served.is_listed_at(&watch));
         }
-        match error {
-            Some(error) => drop(self.watches.faults.insert(watch, error)),
-            None => drop(self.watches.faults.remove(&watch)),
-        }
-        let is_of_it = |watch: &str| watch.rsplit('/').next() == Some(&resource);
-        let (own, others): (Vec<_>, Vec<_>) = self.watches.faults.iter().partition(|(_, error)| is_of_one_kind(error));
-        let own = own.into_iter().find(|(watch, _)| is_of_it(watch)).map(|(_, error)| error.to_string());
-        let outage = others.first().map(|(_, error)| error.to_string());
-        self.context.status.trouble(&Obstacle::Listing(resource), own);
+        put_or_remove(&mut self.watches.faults, &watch, error);
+        let outage = self.watches.faults.values().find(|error| !is_of_one_kind(error)).map(ClusterError::to_string);
+        self.context.status.trouble(&obstacle, self.fault_of_list(&watch));
         self.context.status.trouble(&Obstacle::Cluster, outage);
+    }
+
+    /// Returns the reason for which the list at an address can't be had, while the cluster answers.
+    pub fn fault_of_list(&self, address: &str) -> Option<String> {
+        self.watches.faults.get(address).filter(|error| is_of_one_kind(error)).map(ClusterError::to_string)
     }
 
     /// Returns the hold that somebody has taken off an object, which has `now`. A hold that a newer commit has released

@@ -57,7 +57,7 @@ impl Planner<'_> {
         live: &mut BTreeMap<ObjectKey, ListedLive>,
     ) -> Result<bool, ClusterError> {
         let Some(first) = keys.first() else { return Ok(true) };
-        let say = |slow: Option<&str>| self.on_outage.say_of_list(&served.resource, slow);
+        let say = |slow: Option<&str>| self.on_outage.say_of_list(&served.address_in(namespace), slow);
         match self.ask(first, || self.cluster.list_wanted(served, namespace, keys, say)).await {
             Ok((found, one_by_one)) => {
                 let one_by_one: BTreeSet<ObjectKey> = one_by_one.into_iter().collect();

@@ -32,10 +32,10 @@ impl OnOutage<'_> {
         answer
     }
 
-    /// Says that the list of a resource is slow, in these words; or, with `None`, that it is not.
-    pub fn say_of_list(self, resource: &str, slow: Option<&str>) {
+    /// Says that the list at an address is slow, in these words; or, with `None`, that it is not.
+    pub fn say_of_list(self, address: &str, slow: Option<&str>) {
         if let OnOutage::Retry(publisher) = self {
-            publisher.trouble(&Obstacle::Listing(resource.to_owned()), slow.map(str::to_owned));
+            publisher.trouble(&Obstacle::listing(address), slow.map(str::to_owned));
         }
     }
 

@@ -25,7 +25,7 @@ pub enum Obstacle {
     Unmanaged,
     /// A fault of belay itself.
     Belay,
-    /// The objects of a resource can't be listed.
+    /// The objects of a resource can't be listed, everywhere or in a namespace.
     Listing(String),
     /// An object can't be read, written or rolled out.
     Object(ObjectKey),
@@ -44,6 +44,17 @@ pub enum Obstacle {
 impl Obstacle {
     /// The obstacles that keep all of a source from being read, applied or recorded.
     pub const BLOCKING: [Obstacle; 4] = [Obstacle::Repository, Obstacle::Cluster, Obstacle::Lease, Obstacle::History];
+
+    /// Returns the obstacle to the list at an address of the API server.
+    pub fn listing(address: &str) -> Obstacle {
+        let parts: Vec<&str> = address.trim_start_matches('/').split('/').collect();
+        Obstacle::Listing(match parts[..] {
+            ["apis", group, _, "namespaces", namespace, resource] => format!("{resource}.{group} in {namespace}"),
+            ["api", _, "namespaces", namespace, resource] => format!("{resource} in {namespace}"),
+            ["apis", group, _, resource] => format!("{resource}.{group}"),
+            _ => parts.last().copied().unwrap_or_default().to_owned(),
+        })
+    }
 
     /// Returns the object that it is about; `None` for one of the whole source, or of a kind.
     pub fn object(&self) -> Option<&ObjectKey> {
@@ -83,5 +94,23 @@ impl fmt::Display for Obstacle {
 impl Serialize for Obstacle {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Obstacle;
+
+    #[test]
+    fn each_list_has_its_own_name() {
+        for (address, name) in [
+            ("/api/v1/configmaps", "list configmaps"),
+            ("/api/v1/namespaces", "list namespaces"),
+            ("/api/v1/namespaces/shop/configmaps", "list configmaps in shop"),
+            ("/apis/apps/v1/deployments", "list deployments.apps"),
+            ("/apis/apps/v1/namespaces/shop/deployments", "list deployments.apps in shop"),
+        ] {
+            assert_eq!(Obstacle::listing(address).to_string(), name);
+        }
     }
 }

@@ -128,3 +128,36 @@ async fn one_namespace_that_is_forbidden_does_not_block_the_kind_in_others() {
     assert_eq!(world.record(&first, "ConfigMap default/map").outcome, Outcome::Complete);
     assert_eq!(world.record(&first, "ConfigMap secret/other").outcome, Outcome::Waiting);
 }
+
+/// The answer of one namespace says nothing of another.
+#[tokio::test(start_paused = true)]
+async fn the_trouble_of_one_namespace_is_told_until_that_one_answers_or_is_not_wanted() {
+    let (mut world, tap) = World::tapped().await;
+    let rule = |secret: Fate, default: Fate| {
+        tap.rule(move |went, _| match went.path.as_str() {
+            _ if is_everywhere(went) => Fate::Fail(403),
+            path if path.contains("/namespaces/secret/configmaps?") => secret,
+            path if path.contains("/namespaces/default/configmaps?") => default,
+            _ => Fate::Pass,
+        });
+    };
+    rule(Fate::Fail(403), Fate::Pass);
+    let elsewhere = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: secret}\n";
+    world.repository.write("other.yaml", elsewhere);
+    world.push("map.yaml", &config_map("map", "1"), "Two namespaces");
+    world.start();
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    rule(Fate::Fail(403), Fate::Fail(500));
+    let of_default = Obstacle::Listing("configmaps in default".to_owned());
+    let is_told = |source: &belay::daemon::SourceStatus| source.obstacles.trouble.contains_key(&of_default);
+    world.until("the trouble of default is told", is_told).await;
+    rule(Fate::Pass, Fate::Fail(500));
+    for second in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(is_told(&world.status()), "after {second} s: {:?}", world.status().obstacles.trouble);
+    }
+    world.repository.remove("map.yaml");
+    world.repository.commit("Without default");
+    world.repository.push();
+    world.until("nothing is told of a namespace that nobody needs", |source| !is_told(source)).await;
+}

@@ -65,7 +65,7 @@ async fn watches_that_are_back_are_no_trouble_any_more() {
     // The API server is ready: it is that kind's trouble.
     world
         .until("trouble is told", |source| {
-            source.obstacles.trouble.contains_key(&Obstacle::Listing("deployments".to_owned()))
+            source.obstacles.trouble.contains_key(&Obstacle::Listing("deployments.apps".to_owned()))
         })
         .await;
     assert_eq!(world.status().state(), SourceState::Degraded);
