@@ -121,3 +121,39 @@ async fn deletions_of_stuck_pods() {
     tokio::time::sleep(Duration::from_mins(20)).await;
     claimed.are_at_most(15, "in 20 minutes");
 }
+
+/// The pods go back all the same, and the record says why the manifest is not held in the cluster.
+#[tokio::test(start_paused = true)]
+async fn holds_of_a_replication_controller() {
+    const BAD: &str = "  template:\n    metadata:\n      annotations: {kubelet.belay.dev/fate: never-ready}\n";
+    let (mut world, tap) = World::tapped().await;
+    let first = world.push("web.yaml", CONTROLLER, "First version");
+    world.start();
+    world.through(&first).await;
+    // Only an apply is forced; the pods come and go by other writes.
+    let claimed = Claimed::on(&tap, "PATCH", "/replicationcontrollers/web?fieldManager=belay&force=true");
+    let bad = CONTROLLER.replace("web:1", "web:2").replace("  template:\n    metadata:\n", BAD);
+    let bad = world.push("web.yaml", &bad, "Never ready");
+    world.through(&bad).await;
+    claimed.are_at_most(20, "on the way back");
+    let record = world.record(&bad, "ReplicationController default/web");
+    let reason = record.reason.clone().unwrap().message;
+    assert_eq!(record.outcome, Outcome::RollbackFailed, "{record:#?}");
+    assert!(reason.contains("did not keep the hold") && !reason.contains("another try"), "{reason}");
+    let is_of = |image: &'static str| move |pod: &&serde_json::Value| pod["spec"]["containers"][0]["image"] == image;
+    let pods = world.list("api/v1/namespaces/default/pods").await;
+    let (good, bad) = (pods.iter().filter(is_of("web:1")).count(), pods.iter().filter(is_of("web:2")).count());
+    assert_eq!((good, bad), (3, 0), "{pods:#?}");
+    let (before, records) = (claimed.count(), world.records().len());
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let pods = world.list("api/v1/namespaces/default/pods").await;
+    assert_eq!(
+        pods.iter().filter(is_of("web:2")).count(),
+        0,
+        "the failed version comes no second time: {:#?}",
+        world.records()
+    );
+    assert!(claimed.count() - before <= 60, "{} in an hour more", claimed.count() - before);
+    assert!(world.records().len() - records <= 1, "{:#?}", world.records());
+    tap.rule(|_, _| Fate::Pass);
+}

@@ -10,6 +10,7 @@ use super::replication_controller::{
     Rolled, back_ask, back_at_once_ask, disturbed, is_ours, is_source_of, roll, until_seen,
 };
 use super::rolled_pods::{ask, begun};
+use crate::cluster::Backoff;
 use crate::daemon::rollout::rollback::failure::{DISTURBANCES, RollbackEnd, save_second_evidence};
 use crate::daemon::rollout::rollback::target;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
@@ -18,6 +19,10 @@ use belay_core::rollout::rolling_update::{Ask, Begun, TEMPLATE_LABEL};
 use belay_core::rollout::{
     Hold, IgnoredFields, Outcome, TemplateMarks, held_body, marks, same_template, template, with_template,
 };
+
+/// The number of writes of the hold that are answered, and without it in the answer, before the pods go back without it: within
+/// half a minute.
+const HOLD_TRIES: usize = 6;
 
 /// Finds the rollback target: the template of the old controller, else one that is known from elsewhere.
 pub async fn find_target(
@@ -103,7 +108,7 @@ pub async fn take_pods_back(
                 Err(error) => return Ok(Err(RollbackEnd::refused(rollback.reason, &error.to_string(), &live))),
             }
         };
-        let is_held = hold_first(work, &rollback, old).await?;
+        let first_hold = hold_first(work, &rollback, old).await?;
         let (ask, is_last) = match next_update(work, &rollback, so_far, old) {
             RollbackUpdate::NotNeeded => (None, true),
             RollbackUpdate::Partial(ask) => (Some(ask), false),
@@ -115,7 +120,7 @@ pub async fn take_pods_back(
         };
         let Some(now) = work.read().await? else { continue };
         live = now;
-        if is_held && marks::uid(&live) == marks::uid(old) && Hold::on(&live).is_none() {
+        if first_hold == FirstHold::Kept && marks::uid(&live) == marks::uid(old) && Hold::on(&live).is_none() {
             work.context.holds.forget(&work.planned.wanted.key);
             return Ok(Err(RollbackEnd::released(rollback.reason)));
         }
@@ -132,6 +137,9 @@ pub async fn take_pods_back(
                 return Ok(Err(RollbackEnd::failed_too(reason, &live)));
             }
             Rolled::Failed(..) | Rolled::Disturbed(..) | Rolled::Through => {}
+        }
+        if first_hold == FirstHold::NotKept {
+            return Ok(Err(RollbackEnd::hold_not_kept(rollback.reason, &live)));
         }
         until_seen(work, &live).await?;
         let rollback = rollback.onto(template(&live).unwrap_or(&Value::Null), &IgnoredFields::default());
@@ -170,17 +178,35 @@ fn next_update(work: &RolloutTask, rollback: &Rollback, so_far: Begun, old: &Val
     }
 }
 
+/// The hold that is written before any pod goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FirstHold {
+    Kept,
+    Refused,
+    /// Each write was answered, and no answer has the hold.
+    NotKept,
+}
+
 /// Writes the hold before any pod goes, with the template and the number of pods as they are: while pods come and go,
-/// and if the way back fails, everybody sees that the manifest is held. Returns true when it is written.
-async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Result<bool, Cancelled> {
+/// and if the way back fails, everybody sees that the manifest is held. The pods go back also without it.
+async fn hold_first(work: &RolloutTask, rollback: &Rollback, live: &Value) -> Result<FirstHold, Cancelled> {
     let source = &work.context.config.name;
     let mut body = held_body(&rollback.manifest, source, &TemplateMarks::on(live), &rollback.hold, template(live));
     body["spec"]["replicas"] = live["spec"]["replicas"].clone();
-    let written = work.retry_apply(&body).await?;
-    if let Err(error) = &written {
-        warn!(object = %work.planned.wanted.key, %error, "failed to write the hold before the pods go back");
+    let key = &work.planned.wanted.key;
+    let is_kept = |written: &Value| Hold::on(written).is_some_and(|hold| hold.manifest == rollback.hold.manifest);
+    for wait in Backoff::default().take(HOLD_TRIES) {
+        match work.retry_apply(&body).await? {
+            Ok(written) if is_kept(&written) => return Ok(FirstHold::Kept),
+            Ok(_) => work.unless_cancelled(tokio::time::sleep(wait)).await?,
+            Err(error) => {
+                warn!(object = %key, %error, "failed to write the hold before the pods go back");
+                return Ok(FirstHold::Refused);
+            }
+        }
     }
-    Ok(written.is_ok())
+    warn!(object = %key, "the API server answers that the hold is written, and does not keep it");
+    Ok(FirstHold::NotKept)
 }
 
 /// Returns true when somebody else has rolled it back meanwhile.

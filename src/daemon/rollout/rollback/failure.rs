@@ -79,6 +79,12 @@ impl RollbackEnd {
         RollbackEnd { outcome: Outcome::RollbackFailed, reason, event }
     }
 
+    /// Returns the end of a rollout that is back, and whose hold the server did not keep.
+    pub fn hold_not_kept(reason: Reason, live: &Value) -> RollbackEnd {
+        let why = "the API server answered that the hold is written, but did not keep the hold; a webhook or a proxy may be in between";
+        RollbackEnd::failed_too(reason.and(why), live)
+    }
+
     /// Returns the end of a rollout whose rollback the server refuses.
     pub fn refused(reason: Reason, error: &str, live: &Value) -> RollbackEnd {
         RollbackEnd::failed_too(reason.and(format!("the way back was refused: {error}")), live)
