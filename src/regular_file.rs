@@ -3,7 +3,8 @@
 //! A pipe in the place of a file keeps its reader waiting until somebody writes, a device may never end, and a file may grow
 //! while it is read. So the file is opened without waiting, checked once it is open, and read up to a limit.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::collections::BTreeMap;
+use std::fs::{DirEntry, File, FileType, Metadata, OpenOptions};
 use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -98,22 +99,43 @@ pub fn check_alone(metadata: &Metadata) -> Result<()> {
 /// # Errors
 /// Fails when a folder can't be read.
 pub fn first_irregular(folder: &Path) -> Result<Option<(PathBuf, Error)>> {
+    first(folder, |entry, kind| {
+        let found = if kind.is_file() || kind.is_dir() { return None } else { entry.metadata().ok()? };
+        let irregular = check_alone(&found).and_then(|()| check_regular(&found)).err()?;
+        Some((entry.path(), irregular))
+    })
+}
+
+/// Returns a file in a folder, or below it, that has another name elsewhere, and says so. Names of a file that are all in there
+/// lead nowhere else: libgit2 gives a file its name by a second one, and takes the first away afterwards.
+///
+/// # Errors
+/// Fails when a folder can't be read.
+pub fn first_linked(folder: &Path) -> Result<Option<(PathBuf, Error)>> {
+    let mut linked = BTreeMap::new();
+    first::<()>(folder, |entry, kind| {
+        let found = if kind.is_file() { entry.metadata().ok()? } else { return None };
+        let linking = check_alone(&found).err()?;
+        let names = linked.entry((found.dev(), found.ino())).or_insert((found.nlink(), entry.path(), linking));
+        names.0 = names.0.saturating_sub(1);
+        None
+    })?;
+    Ok(linked.into_values().find(|(elsewhere, ..)| *elsewhere > 0).map(|(_, path, linking)| (path, linking)))
+}
+
+/// Returns the first result of `look` about what is in a folder, or below it. Follows no link.
+fn first<T>(folder: &Path, mut look: impl FnMut(&DirEntry, FileType) -> Option<T>) -> Result<Option<T>> {
     let (mut folders, mut looked) = (vec![folder.to_owned()], 0);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder)? {
             let entry = entry?;
             looked += 1;
-            let (kind, path) = (entry.file_type()?, entry.path());
+            let kind = entry.file_type()?;
             if kind.is_dir() && looked < MOST {
-                folders.push(path);
-                continue;
+                folders.push(entry.path());
             }
-            let found = if kind.is_file() { continue } else { std::fs::symlink_metadata(&path) };
-            if let Ok(found) = found
-                && !found.is_dir()
-                && let Err(irregular) = check_alone(&found).and_then(|()| check_regular(&found))
-            {
-                return Ok(Some((path, irregular)));
+            if let Some(found) = look(&entry, kind) {
+                return Ok(Some(found));
             }
         }
     }
@@ -250,6 +272,24 @@ mod tests {
         let (path, why) = first_irregular(folder.path()).unwrap().unwrap();
         assert_eq!(path, at("objects/pack/pipe"));
         assert!(why.to_string().contains("a named pipe"), "{why}");
+    }
+
+    #[test]
+    fn a_file_with_another_name_elsewhere_is_found() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("objects/pack")).unwrap();
+        std::fs::write(at("config"), "").unwrap();
+        std::fs::hard_link(at("config"), at("objects/pack/tmp_1")).unwrap();
+        assert!(first_linked(folder.path()).unwrap().is_none(), "both names are in there");
+        std::fs::hard_link(at("config"), other.path().join("theirs")).unwrap();
+        let (path, why) = first_linked(folder.path()).unwrap().unwrap();
+        assert!(path == at("config") || path == at("objects/pack/tmp_1"), "{}", path.display());
+        assert!(why.to_string().contains("a file with 3 names"), "{why}");
+        std::fs::remove_file(at("objects/pack/tmp_1")).unwrap();
+        assert!(first_linked(folder.path()).unwrap().is_some());
+        std::fs::remove_file(at("config")).unwrap();
+        assert!(first_linked(folder.path()).unwrap().is_none());
     }
 
     #[test]

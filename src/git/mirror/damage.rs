@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use git2::ErrorClass;
 
 use crate::git::error::{GitError, with_file};
-use crate::regular_file::first_irregular;
+use crate::regular_file::{first_irregular, first_linked};
 
 /// The number of bytes that a mirror must be able to write, for a shortage of room to be ruled out.
 const ROOM: usize = 64 << 10;
@@ -58,6 +58,12 @@ pub(in crate::git) fn irregular(mirror: &Path) -> Result<Option<String>, GitErro
         return Ok(None);
     }
     let found = first_irregular(mirror).map_err(with_file("read", mirror))?;
+    Ok(found.map(|(path, why)| format!("{}: {why}", path.display())))
+}
+
+/// Returns the file of a mirror that has another name elsewhere: libgit2 writes into some of them, as the logs of references.
+pub(in crate::git) fn linked(mirror: &Path) -> Result<Option<String>, GitError> {
+    let found = first_linked(mirror).map_err(with_file("read", mirror))?;
     Ok(found.map(|(path, why)| format!("{}: {why}", path.display())))
 }
 

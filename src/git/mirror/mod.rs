@@ -119,12 +119,12 @@ impl Mirror {
             let path = self.folder.join(name);
             check_own(&path).map_err(with_file("use", path))?;
         }
-        match self.look()? {
+        match self.look_before_writing()? {
             MirrorFound::Fine => Ok(Opened::Existing),
             _ => {
                 let _lock = self.lock()?;
-                // Somebody else may have made it meanwhile.
-                self.make(self.look()?)
+                // Somebody else may have made it meanwhile, or was just writing it.
+                self.make(self.look_before_writing()?)
             }
         }
     }

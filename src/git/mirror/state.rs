@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use git2::Repository;
 
-use super::damage::{files, irregular, sync_folder, unreadable, unwritable, wrong_files};
+use super::damage::{files, irregular, linked, sync_folder, unreadable, unwritable, wrong_files};
 use super::memory;
 use super::{Mirror, MirrorFound, Opened, WHOSE};
 use crate::git::error::{GitError, while_doing, with_file};
@@ -39,6 +39,14 @@ impl Mirror {
             unreadable(&path)?;
         }
         Ok(found)
+    }
+
+    /// Also looks for files with another name elsewhere.
+    pub(super) fn look_before_writing(&self) -> Result<MirrorFound, GitError> {
+        Ok(match self.look()? {
+            MirrorFound::Fine => linked(&self.path())?.map_or(MirrorFound::Fine, MirrorFound::Damaged),
+            found => found,
+        })
     }
 
     /// Reads its owner, and checks that the objects exist that its references name.

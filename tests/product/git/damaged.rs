@@ -293,3 +293,27 @@ fn many_commits_leave_no_descriptor_open() {
     }
     assert!(most < 200, "{most} files of the mirror are open or mapped");
 }
+
+/// libgit2 appends to the log of a reference in place, and its other name may be a file of somebody else.
+#[test]
+fn a_mirror_with_a_file_that_has_another_name_elsewhere_is_set_aside() {
+    let mut repository = Repository::new();
+    let first = repository.commit_file("a.yaml", "one", "First");
+    repository.push();
+    let (mirror, _) = open(&repository);
+    fetch(&mirror).unwrap();
+    let victim = repository.beside("victim");
+    fs::write(&victim, "theirs").unwrap();
+    let planted = mirror.path().join("logs/refs/remotes/origin/main");
+    fs::create_dir_all(planted.parent().unwrap()).unwrap();
+    fs::hard_link(&victim, &planted).unwrap();
+    // Commands that only read go on.
+    Mirror::read_only(&repository.beside("mirror"), location(repository.path()), Limits::default()).unwrap();
+    let (mirror, opened) = open(&repository);
+    let Opened::Damaged { why, .. } = opened else { panic!("{opened:?}") };
+    assert!(why.contains("logs/refs/remotes/origin/main: it is a file with 2 names (hard links)"), "{why}");
+    assert_eq!(fetch(&mirror).unwrap().head, id(&first));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "theirs");
+    let (_, opened) = open(&repository);
+    assert!(matches!(opened, Opened::Existing), "{opened:?}");
+}
