@@ -5,17 +5,17 @@
 
 use std::io;
 
-/// Has the present process killed when the thread ends that has started it. To be called between the start of a child and its
+/// Has this signal sent to the present process when the thread ends that has started it. To be called between the start of a child and its
 /// program: it makes system calls alone, and takes no lock and no memory. `belay` is the number of the process that starts it.
 ///
 /// # Errors
 /// Fails where the kernel refuses, and when belay has been killed in between.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "functions of the C library")]
-pub fn set(belay: u32) -> io::Result<()> {
+pub fn set(belay: u32, signal: i32) -> io::Result<()> {
     // SAFETY: the calls take numbers. None of them allocates.
     unsafe {
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) != 0 {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) != 0 {
             return Err(io::Error::last_os_error());
         }
         if libc::getppid().unsigned_abs() != belay {
@@ -30,6 +30,6 @@ pub fn set(belay: u32) -> io::Result<()> {
 /// # Errors
 /// None.
 #[cfg(not(target_os = "linux"))]
-pub fn set(_: u32) -> io::Result<()> {
+pub fn set(_: u32, _: i32) -> io::Result<()> {
     Ok(())
 }

@@ -206,7 +206,7 @@ fn close_others_at_program() {
 /// limits, and makes no processes if `filters` forbid it.
 #[expect(unsafe_code, reason = "functions of the C library")]
 pub(super) fn before_program(belay: u32, bounds: &[(u32, u64)], filters: &[BpfProgram]) -> io::Result<()> {
-    parent_death_signal::set(belay)?;
+    parent_death_signal::set(belay, libc::SIGKILL)?;
     // SAFETY: the calls take numbers, and a pointer to a value that lives until they return. None of them allocates.
     unsafe {
         close_others_at_program();

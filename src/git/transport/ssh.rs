@@ -74,7 +74,7 @@ impl SshStream {
         command.args(&line.arguments).envs(line.environment.iter().map(|(name, value)| (name, value)));
         // In a group of its own it asks nobody at the terminal, and ends with all that it started.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-        set_parent_death_signal(&mut command);
+        set_parent_death_signal(&mut command, line.end);
         let runtime = SessionRuntime::new(session)?;
         let inside = runtime.enter();
         let mut child = command.spawn().map_err(|error| no_ssh(session, &line.program, &error))?;
@@ -105,10 +105,10 @@ impl SshStream {
 /// Has a program end when belay is killed: some `ssh` heed neither the end of their input nor a hangup. The present thread waits
 /// for it, and outlives it.
 #[expect(unsafe_code, reason = "what a child does before its program")]
-fn set_parent_death_signal(command: &mut Command) {
+fn set_parent_death_signal(command: &mut Command, signal: Signal) {
     let belay = std::process::id();
     // SAFETY: it makes system calls alone, and takes no lock and no memory.
-    unsafe { command.pre_exec(move || parent_death_signal::set(belay)) };
+    unsafe { command.pre_exec(move || parent_death_signal::set(belay, signal.as_raw())) };
 }
 
 fn no_ssh(session: &ServerSession, program: &str, error: &io::Error) -> GitError {

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
+
 use super::askpass::{PASSPHRASE_FILE, PASSPHRASE_KEY};
 use super::credentials::Credentials;
 use super::location::Location;
@@ -45,6 +47,8 @@ impl SshKeys {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SshLine {
     pub(super) program: String,
+    /// The signal at the end of belay.
+    pub(super) end: Signal,
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: Vec<(&'static str, OsString)>,
 }
@@ -63,16 +67,19 @@ pub(super) fn line(
     let host = location.origin().map_or("", |origin| origin.host.as_str());
     arguments.push(format!("{}@{host}", location.user().unwrap_or_else(|| credentials.user_name())).into());
     arguments.push(format!("{program} {}", quoted(location.path_on_server())).into());
-    let (program, arguments) = match named.filter(|named| !named.trim().is_empty()) {
-        None => ("ssh".to_owned(), arguments),
+    let (program, end, arguments) = match named.filter(|named| !named.trim().is_empty()) {
+        None => ("ssh".to_owned(), Signal::KILL, arguments),
         Some(named) => {
-            // It is a line for the shell, as in Git.
-            let mut whole = vec![OsString::from("-c"), format!("{named} \"$@\"").into(), named.into()];
+            // It is a line for the shell, as in Git. The shell ends its group when belay is gone. What a shell starts beside itself
+            // has no input, unless it is given one.
+            let line =
+                format!("trap 'kill -KILL 0' TERM; exec 3<&0; {{ {named} \"$@\"\n}} <&3 3<&- & exec 3<&-; wait $!");
+            let mut whole = vec![OsString::from("-c"), line.into(), named.into()];
             whole.append(&mut arguments);
-            ("sh".to_owned(), whole)
+            ("sh".to_owned(), Signal::TERM, whole)
         }
     };
-    SshLine { program, arguments, environment: environment(keys) }
+    SshLine { program, end, arguments, environment: environment(keys) }
 }
 
 fn options(location: &Location, keys: &SshKeys) -> Vec<OsString> {
@@ -175,6 +182,10 @@ mod tests {
     fn a_command_of_ones_own_is_a_line_for_the_shell() {
         let line = words("ssh://git.example.com/deploy.git", &SshKeys::default(), Some("ssh -F /etc/belay/ssh_config"));
         assert_eq!(line.program, "sh");
-        assert!(shown(&line).starts_with("-c ssh -F /etc/belay/ssh_config \"$@\" ssh -F /etc/belay/ssh_config -T -o "));
+        let said = shown(&line);
+        assert!(said.starts_with("-c trap 'kill -KILL 0' TERM; "), "{said}");
+        assert!(said.contains("{ ssh -F /etc/belay/ssh_config \"$@\"\n} "), "{said}");
+        assert!(said.contains(" wait $! ssh -F /etc/belay/ssh_config -T -o "), "{said}");
+        assert_eq!(line.end, Signal::TERM);
     }
 }

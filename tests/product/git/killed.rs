@@ -86,6 +86,14 @@ const STUBBORN: &str = "#!/bin/sh\ntrap '' TERM HUP INT PIPE\necho $$ > \"$0.pid
 #[test]
 #[cfg(target_os = "linux")]
 fn an_ssh_that_heeds_nothing_ends_when_belay_is_killed() {
+    // Also where the shell does not become the program.
+    for line in ["exec PROGRAM", "PROGRAM", "true && VARIABLE=1 PROGRAM -x"] {
+        ends_when_belay_is_killed(line);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn ends_when_belay_is_killed(line: &str) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("stubborn");
     std::fs::write(&program, STUBBORN).unwrap();
@@ -93,7 +101,7 @@ fn an_ssh_that_heeds_nothing_ends_when_belay_is_killed() {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed::fetches_over_ssh_until_it_is_killed", "--nocapture", "--test-threads", "1"])
         .env(OVER_SSH, folder.path().join("mirror"))
-        .env("GIT_SSH_COMMAND", format!("exec {}", program.display()))
+        .env("GIT_SSH_COMMAND", line.replace("PROGRAM", &program.display().to_string()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -122,7 +130,7 @@ fn an_ssh_that_heeds_nothing_ends_when_belay_is_killed() {
     if is_left {
         drop(Command::new("kill").args(["-9", &number().unwrap().to_string()]).status());
     }
-    assert!(!is_left, "it is left behind");
+    assert!(!is_left, "{line}: it is left behind");
 }
 
 /// Not a test by itself: the process that is killed.
