@@ -17,6 +17,8 @@ pub enum Fate {
     Fail(u16),
     /// The server refuses it as invalid, in words that have another number each time.
     Refuse,
+    /// The server refuses it with this code, in words that are others each time.
+    RefuseInOtherWords(u16),
     /// It goes through after this time.
     After(Duration),
     /// The server answers with the object as it is, and with 200, and does nothing.
@@ -147,6 +149,11 @@ impl Tap {
             }
             Fate::Fail(code) => Ok(refusal(code)),
             Fate::Refuse => Ok(answer(422, "Invalid", &format!("refused by the test, request id-{number}-{number}"))),
+            Fate::RefuseInOtherWords(code) => {
+                let letters: String = number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect();
+                let reason = if code == 403 { "Forbidden" } else { "Invalid" };
+                Ok(answer(code, reason, &format!("refused by the test because of {letters}")))
+            }
             Fate::Swallow => std::future::pending().await,
             Fate::DieBefore => {
                 self.died.notify_one();

@@ -103,11 +103,15 @@ impl Source {
         }
     }
 
-    /// Publishes another reason of an object that is refused again. The same with another time or number in it is none.
-    pub fn still_refused(&self, key: &ObjectKey, reason: Reason) {
+    /// Publishes another reason of an object that is refused again. The same with another time or number in it is none, and other
+    /// words each time are told ever later.
+    pub fn still_refused(&mut self, key: &ObjectKey, reason: Reason) {
         let known = self.context.status.read(|source| source.ended.get(key).cloned()).flatten();
         let is_told = |known: &ObjectStanding| known.reason.as_ref().is_some_and(|told| told.is_same_trouble(&reason));
         let Some(known) = known.filter(|known| !is_told(known)) else { return };
+        if !self.state.retries.tells_other_words(key, Instant::now()) {
+            return;
+        }
         info!(object = %key, %reason, "still refused");
         self.note_standing(key, Some(ObjectStanding { reason: Some(reason), ..known }));
     }

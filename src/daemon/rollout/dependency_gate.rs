@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::{error, info};
 
-use crate::daemon::publish::status::{UnderWay, put_or_remove};
+use crate::daemon::publish::status::{SourceStatus, UnderWay, put_or_remove};
 use crate::daemon::source::state::{Source, passed_over};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;
@@ -45,9 +46,16 @@ impl Source {
 
     fn tell_waiting(&mut self, record: &Record, message: String) {
         let Record { id, object: key, commit, outcome, .. } = record;
-        if self.state.rollouts.waiting.insert(key.clone(), message.clone()).as_ref() == Some(&message) {
+        let told = self.state.rollouts.waiting.get(key);
+        if told == Some(&message) {
             return;
         }
+        let is_of_it = |source: &SourceStatus| source.under_way.get(key).is_some_and(|told| told.commit == *commit);
+        let is_of_it = told.is_some() && self.context.status.read(is_of_it).unwrap_or_default();
+        if is_of_it && !self.state.retries.tells_other_words(key, Instant::now()) {
+            return;
+        }
+        self.state.rollouts.waiting.insert(key.clone(), message.clone());
         info!(object = %key, message, "waits");
         let step = Step { at: self.context.clock.now(), kind: StepKind::Waiting, detail: message.clone() };
         let update = Update { outcome: Some(*outcome), steps: vec![step], ..Update::default() };

@@ -150,3 +150,38 @@ async fn a_workload_that_is_taken_late_is_judged() {
     world.through(&good).await;
     assert_eq!(world.record(&good, "Deployment default/web").outcome, Outcome::Complete);
 }
+
+/// A hostile webhook has other words each time.
+#[tokio::test(start_paused = true)]
+async fn other_words_of_each_refusal_are_told_ever_later() {
+    for code in [403, 422] {
+        let (mut world, tap) = World::tapped().await;
+        tap.rule(move |went, _| if is_a_try(went) { Fate::RefuseInOtherWords(code) } else { Fate::Pass });
+        world.push("settings.yaml", &config_map("settings", "1"), "Settings");
+        world.start();
+        let (mut told, mut tries) = (Vec::new(), 0);
+        for _ in 0..3 * 360 {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            tries += tap.take().iter().filter(|went| is_a_try(went)).count();
+            let status = world.status();
+            let ended = status.ended.values().filter_map(|one| Some(one.reason.as_ref()?.message.clone()));
+            let waiting = status.under_way.values().map(|one| one.message.clone());
+            let newest: Vec<String> = ended.chain(waiting).collect();
+            if told.last() != Some(&newest) {
+                told.push(newest);
+            }
+        }
+        let steps: usize = records(&world).iter().map(|one| world.history().steps(one.id).unwrap().len()).sum();
+        assert!(tries >= 36, "{code}: {tries} tries");
+        assert!((4..=14).contains(&told.len()), "{code}: told {} times: {told:#?}", told.len());
+        assert!(steps <= 16, "{code}: {steps} steps");
+        // Whoever mends it hears of it at once.
+        tap.rule(|_, _| Fate::Pass);
+        tokio::time::sleep(Duration::from_mins(6)).await;
+        assert!(
+            world.status().ended.is_empty() && world.status().under_way.is_empty(),
+            "{code}: {:#?}",
+            world.status()
+        );
+    }
+}

@@ -13,6 +13,8 @@ use belay_core::manifest::ObjectKey;
 const WAITS: Backoff = Backoff::between(Duration::from_millis(500), Duration::from_mins(1));
 /// The waits of an object that was refused, or given up.
 const REFUSED: Backoff = Backoff::between(Duration::from_secs(5), Duration::from_mins(5));
+/// The waits before other words about an object are told that is refused, or waits, again: a server may have others each time.
+const OTHER_WORDS: Backoff = Backoff::between(Duration::from_mins(1), Duration::from_mins(60));
 /// For so many objects the waits are as they are; for more of them they are longer, so that the requests stay as few.
 const FEW: usize = 50;
 /// For so long the source has not come to its end because of an object that can't be looked at for now.
@@ -50,6 +52,9 @@ struct Retry {
     /// The number of times that it was put off since then.
     times: u32,
     at: Instant,
+    /// The number of times that other words were told of it since then, and the time from which on they may be again.
+    told: u32,
+    tell_at: Instant,
     /// The number of the try that is under way.
     running: Option<u64>,
 }
@@ -63,11 +68,12 @@ impl Retries {
         };
         let before = self.objects.get(key).filter(|retry| retry.cause == cause);
         let (since, times) = before.map_or((now, 0), |retry| (retry.since, retry.times.saturating_add(1)));
+        let (told, tell_at) = before.map_or((0, now), |retry| (retry.told, retry.tell_at));
         let many = u32::try_from(self.objects.len() / FEW).unwrap_or(u32::MAX).max(1);
         // The first time is soon for all of them.
         let many = if times == 0 { 1 } else { many };
         let at = now + waits.wait_number(times).saturating_mul(many);
-        self.objects.insert(key.clone(), Retry { cause, since, times, at, running: None });
+        self.objects.insert(key.clone(), Retry { cause, since, times, at, told, tell_at, running: None });
         now - since
     }
 
@@ -75,7 +81,19 @@ impl Retries {
     pub fn at_once(&mut self, key: &ObjectKey, now: Instant) {
         if let Some(retry) = self.objects.get_mut(key) {
             (retry.times, retry.at, retry.running) = (0, now, None);
+            (retry.told, retry.tell_at) = (0, now);
         }
+    }
+
+    /// Returns true if other words about an object than those before are to be told now: at once, and then later each time.
+    pub fn tells_other_words(&mut self, key: &ObjectKey, now: Instant) -> bool {
+        let Some(retry) = self.objects.get_mut(key) else { return true };
+        if now < retry.tell_at {
+            return false;
+        }
+        retry.tell_at = now + OTHER_WORDS.wait_number(retry.told);
+        retry.told = retry.told.saturating_add(1);
+        true
     }
 
     /// Takes an object off the list. The result of a try under way is discarded.
@@ -92,6 +110,7 @@ impl Retries {
     pub fn head_planned(&mut self, now: Instant) {
         for retry in self.objects.values_mut().filter(|retry| retry.cause == RetryCause::Refused) {
             (retry.times, retry.at) = (0, retry.at.min(now + AFTER_A_HEAD));
+            (retry.told, retry.tell_at) = (0, now);
         }
     }
 
@@ -178,6 +197,28 @@ mod tests {
         retries.at_once(&key("a"), now);
         retries.at_once(&key("b"), now);
         assert_eq!((retries.next_due(), retries.cause(&key("b"))), (Some(now), None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn other_words_are_told_later_each_time() {
+        let (mut retries, start) = (Retries::default(), Instant::now());
+        assert!(retries.tells_other_words(&key("a"), start), "nothing tries it again");
+        retries.put_off(&key("a"), RetryCause::Refused, start);
+        let mut told = Vec::new();
+        for minute in 0..400 {
+            let now = start + Duration::from_mins(minute);
+            retries.put_off(&key("a"), RetryCause::Refused, now);
+            if retries.tells_other_words(&key("a"), now) {
+                told.push(minute);
+            }
+        }
+        assert_eq!(told, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363]);
+        let now = start + Duration::from_mins(400);
+        assert!(!retries.tells_other_words(&key("a"), now));
+        retries.at_once(&key("a"), now);
+        assert!(retries.tells_other_words(&key("a"), now), "somebody asked for another try");
+        retries.head_planned(now);
+        assert!(retries.tells_other_words(&key("a"), now), "a newer head may have changed it");
     }
 
     #[tokio::test(start_paused = true)]
