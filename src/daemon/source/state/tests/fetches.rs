@@ -92,6 +92,32 @@ async fn while_the_repository_is_away_the_mirror_is_kept_up() {
     assert!(!state.fetch.is_away && state.pruned.search_due.is_some());
 }
 
+/// A kept state comes with a new head where the head has to wait, or where nothing was known before.
+#[tokio::test(start_paused = true)]
+async fn a_head_is_read_again_as_a_change_from_the_one_that_is_kept() {
+    let head = |suspect| HeadSeen::New(Box::new(HeadChange { suspect, ..news('b') }));
+    let replaced = "trouble: commit bbbbbbb has neither a commit nor a file in common with what was there: refused";
+    let table: [(Option<SuspectHead>, Vec<&str>, u64); 2] = [
+        (None, vec!["reached", "looked at 1", "unreadable: no", "trouble: none", "plan aaaaaaa"], 0),
+        (
+            Some(SuspectHead::Replaced),
+            vec!["reached", "looked at 1", "unreadable: no", "refuse bbbbbbb", replaced, "plan aaaaaaa"],
+            30,
+        ),
+    ];
+    for (suspect, effects, next_look) in table {
+        let (mut state, now) = (state(), Instant::now());
+        words(&mut state, Event::LookDue { at: at(1) }, now);
+        let seen = Event::Looked { seen: head(suspect), kept: Some(Box::new(news('a'))), at: at(2) };
+        let case = format!("{seen:?}");
+        let words = words(&mut state, seen, now);
+        let is_as = |(word, effect): (&String, &&str)| word.starts_with(effect);
+        assert!(words.len() == effects.len() && words.iter().zip(&effects).all(is_as), "{case}: {words:?}");
+        assert_eq!((state.fetch.next_look - now).as_secs(), next_look, "{case}");
+        assert!(!state.fetch.is_away, "{case}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn pushes_are_looked_for_once_a_second_and_a_quarantine_is_kept() {
     let (mut state, start) = (state(), Instant::now());
