@@ -99,7 +99,8 @@
 //! `daemon/source/perform` carries it out. The known facts are in `daemon/source/state/known`, in plain values; slow work
 //! runs beside the loop and comes back as an event (`daemon/source/task_result`). The facts about Git or the history that
 //! a decision needs are read there and come with its event. No file imports one that imports it. The `mod.rs` of a folder
-//! says what goes in and out; a folder imports those above it in this table, and `source` (counted in `tests/tidy`).
+//! says what goes in and out; `daemon/reload` adds, removes and changes sources when the configuration was read again (by
+//! `src/cli/commands/run/reload`). A folder imports those above it in this table, and `source` (counted in `tests/tidy`).
 //!
 //! | folder of `daemon/` | subject: files |
 //! |---|---|

@@ -107,6 +107,14 @@ impl Systemd {
         }
     }
 
+    /// Says that the service reads its configuration again; [`Systemd::ready`] says that it has. `false` where it was not
+    /// taken.
+    pub fn reloading(&self) -> bool {
+        // systemd waits for the answer to its signal by this time.
+        let at = NotifyState::monotonic_usec_now().map(|at| format!("{}\n{at}", NotifyState::Reloading));
+        at.is_ok_and(|message| self.send_or_report(&message))
+    }
+
     /// Says that the service is going down. `false` where it was not taken.
     pub fn stopping(&self) -> bool {
         self.tell(&NotifyState::Stopping)
@@ -125,8 +133,12 @@ impl Systemd {
 
     /// Returns true when it was taken, or nobody asked.
     fn tell(&self, state: &NotifyState<'_>) -> bool {
+        self.send_or_report(&state.to_string())
+    }
+
+    fn send_or_report(&self, message: &str) -> bool {
         let Some(socket) = &self.socket else { return true };
-        let said = send(socket, &format!("{state}\n"));
+        let said = send(socket, &format!("{message}\n"));
         let unheard = self.unheard.swap(said.is_err(), Ordering::Relaxed);
         match said {
             Err(error) if !unheard => {

@@ -372,7 +372,7 @@ fn the_map_names_every_file_of_the_daemon() {
             let file = entry.unwrap().path();
             let name = file.file_stem().unwrap().to_str().unwrap();
             let is_row = FOLDERS.contains(&format!("{folder}/{name}").as_str());
-            let is_named = names.iter().any(|named| *named == name) || ["mod", "tests"].contains(&name) || is_row;
+            let is_named = names.contains(&name) || ["mod", "tests"].contains(&name) || is_row;
             assert!(is_named, "the map does not name {name} of {folder}");
         }
         for name in names.into_iter().filter(|name| !name.contains(' ')) {

@@ -5,6 +5,7 @@ mod live;
 mod planning;
 mod publish;
 mod records;
+mod reload;
 mod repository;
 mod rollout;
 mod shared;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, info_span};
@@ -22,7 +23,7 @@ use tracing::{Instrument as _, info_span};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
-use crate::git::{GitError, InvalidLocation, Location, Mirror, Wake};
+use crate::git::{Follow, GitError, InvalidLocation, Location, Mirror, Wake};
 use crate::history::{Follower, History, Retention};
 use crate::render::{SourcePaths, Tools};
 use crate::telemetry::Metrics;
@@ -38,6 +39,8 @@ pub use publish::status::{CountersStatus, Obstacles, SourceStatus, Status, Under
 pub use publish::status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};
 use records::history_file::keep_history;
 pub use records::rebuild::recollect;
+use reload::Followed;
+pub use reload::Reload;
 pub(crate) use repository::capabilities::capabilities;
 use repository::open_mirror::MirrorPlace;
 pub use repository::source_options::{credentials, render_options, what_to_follow};
@@ -93,6 +96,10 @@ pub struct Daemon {
     metrics: Metrics,
     liveness: Liveness,
     sources: JoinSet<()>,
+    /// The sources that are followed, or were, by name.
+    followed: BTreeMap<String, Followed>,
+    /// Where the configuration comes from when it is read again.
+    reloads: Option<mpsc::Receiver<Reload>>,
 }
 
 /// The options for the sources that are added from here on.
@@ -124,6 +131,8 @@ impl Daemon {
             metrics: Metrics::default(),
             liveness: Liveness::default(),
             sources: JoinSet::new(),
+            followed: BTreeMap::new(),
+            reloads: None,
         }
     }
 
@@ -191,6 +200,14 @@ impl Daemon {
         self.liveness.clone()
     }
 
+    /// Returns the sender of sources that are read again while the daemon runs.
+    #[must_use]
+    pub fn reloads(&mut self) -> mpsc::Sender<Reload> {
+        let (sender, reloads) = mpsc::channel(1);
+        self.reloads = Some(reloads);
+        sender
+    }
+
     /// Returns the fetch requests of each source that is followed so far, by name.
     #[must_use]
     pub fn look_requests(&self) -> BTreeMap<String, LookRequest> {
@@ -203,18 +220,34 @@ impl Daemon {
     /// Fails when its configuration can't be used. A fault of the infrastructure (a repository that is away, a cluster that does not
     /// answer, a folder that can't be used) is no error: it is waited out, and told in the status.
     pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster) -> Result<(), DaemonError> {
-        let name = config.name.clone();
-        let location: Location =
-            config.repository.parse().map_err(|error| DaemonError::Location { name: name.clone(), error })?;
-        let credentials = credentials(&config, &location);
-        let folder = self.history.folder().below("sources").below(&name);
-        let place = MirrorPlace { folder, location: location.clone(), credentials };
-        let opened = match place.open() {
+        let (location, _) = checked(&config)?;
+        let opened = match self.mirror_place(&config, &location).open() {
             // The configuration is wrong.
-            Err(error @ GitError::Refused { .. }) => return Err(DaemonError::Mirror { name, error }),
+            Err(error @ GitError::Refused { .. }) => return Err(DaemonError::Mirror { name: config.name, error }),
             opened => opened,
         };
-        let follow = what_to_follow(&config).map_err(|message| DaemonError::Follow { name: name.clone(), message })?;
+        self.begin(config, cluster, Some(opened))
+    }
+
+    fn mirror_place(&self, config: &SourceConfig, location: &Location) -> MirrorPlace {
+        let folder = self.history.folder().below("sources").below(&config.name);
+        MirrorPlace { folder, location: location.clone(), credentials: credentials(config, location) }
+    }
+
+    /// Begins the loop of a source, when the one that it has already has ended. Its mirror is opened there, unless it is open.
+    fn begin(
+        &mut self,
+        config: SourceConfig,
+        cluster: &Cluster,
+        opened: Option<Result<Mirror, GitError>>,
+    ) -> Result<(), DaemonError> {
+        let name = config.name.clone();
+        let (location, follow) = checked(&config)?;
+        let place = self.mirror_place(&config, &location);
+        let previous = self.followed.get(&name).map(Followed::stopped);
+        let followed = Followed::new(config.clone(), &self.stop);
+        let (stop, ended) = (followed.stop.clone(), followed.ended.clone());
+        self.followed.insert(name.clone(), followed);
         let asked = self.asked_of(&name);
         let before = config.after.clone().map(|before| {
             let asked = self.asked_of(&before);
@@ -228,7 +261,7 @@ impl Daemon {
         };
         let status = Publisher::new(&name, follower, self.status.clone(), self.metrics.clone());
         let cluster = cluster.clone().counted_in(self.metrics.clone());
-        let (leader, cluster) = self.leader(&config, &asked, &status, cluster);
+        let (leader, cluster) = self.leader(&config, &asked, &status, cluster, &stop);
         let reading = ReadingParts {
             tools: self.options.tools.clone(),
             patience: self.options.patience.unwrap_or(repository::units::PATIENCE),
@@ -257,8 +290,20 @@ impl Daemon {
             requests,
             config,
         };
-        let (span, stop) = (info_span!("source", name), self.stop.clone());
+        let span = info_span!("source", name);
         let following = async move {
+            let _ended = ended.drop_guard();
+            if let Some(previous) = previous {
+                previous.cancelled().await;
+                publisher.forget();
+            }
+            let opened = match opened {
+                Some(opened) => opened,
+                None => {
+                    let place = place.clone();
+                    pool.run(move || place.open()).await
+                }
+            };
             let opened = match opened {
                 Ok(mirror) => Some(mirror),
                 Err(error) => stop.run_until_cancelled(place.opened_after(error, &publisher, &pool)).await,
@@ -279,6 +324,7 @@ impl Daemon {
         asked: &Arc<DependencyRequest>,
         status: &Publisher,
         cluster: Cluster,
+        stop: &CancellationToken,
     ) -> (Option<Leader>, Cluster) {
         let Some(who) = self.options.identity.clone() else { return (None, cluster) };
         let (entitled, may_write) = watch::channel(None);
@@ -293,7 +339,7 @@ impl Daemon {
             who,
             entitled,
             asked: Arc::clone(asked),
-            stop: self.stop.clone(),
+            stop: stop.clone(),
         };
         (Some(leader), cluster.writing_while(may_write))
     }
@@ -305,16 +351,17 @@ impl Daemon {
     /// Runs until it is cancelled.
     pub async fn run(mut self) {
         let keeping = keep_history(self.history.clone(), self.status.clone());
-        let following = async {
-            while let Some(ended) = self.sources.join_next().await {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "belay's own fault: a source panicked");
-                }
-            }
-        };
         tokio::select! {
-            () = following => {}
+            () = self.follow_sources() => {}
             () = keeping => {}
         }
     }
+}
+
+/// Returns the location and the subject of a source whose configuration can be used.
+fn checked(config: &SourceConfig) -> Result<(Location, Follow), DaemonError> {
+    let name = || config.name.clone();
+    let location = config.repository.parse().map_err(|error| DaemonError::Location { name: name(), error })?;
+    let follow = what_to_follow(config).map_err(|message| DaemonError::Follow { name: name(), message })?;
+    Ok((location, follow))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -38,10 +39,13 @@ struct Families {
     requests: Counters<2>,
     notices: Counters<2>,
     hooks: Counters<2>,
+    configuration: Gauge,
 }
 
 impl Default for Families {
     fn default() -> Families {
+        let configuration = Gauge::default();
+        configuration.set(1);
         Families {
             rollouts: Family::default(),
             durations: Family::new_with_constructor(Buckets(&ROLLOUT_BUCKETS)),
@@ -51,6 +55,7 @@ impl Default for Families {
             requests: Family::default(),
             notices: Family::default(),
             hooks: Family::default(),
+            configuration,
         }
     }
 }
@@ -124,6 +129,11 @@ pub struct Took {
 }
 
 impl Metrics {
+    /// Notes if the configuration file could be used when it was read last.
+    pub fn configuration_read(&self, is_usable: bool) {
+        self.0.configuration.set(i64::from(is_usable));
+    }
+
     /// Begins the counters of a source at 0, so that the first rollback is an increase and no new line. `triggers` are
     /// the words for the possible triggers of a rollout.
     pub fn source(&self, source: &str, triggers: &[&'static str]) {
@@ -219,7 +229,8 @@ impl Metrics {
 
     /// Registers them.
     pub fn register(&self, registry: &mut Registry) {
-        let Families { rollouts, durations, lead_times, corrections, fetches, requests, notices, hooks } = &*self.0;
+        let Families { rollouts, durations, lead_times, corrections, fetches, requests, notices, hooks, configuration } =
+            &*self.0;
         registry.register(
             "belay_rollouts",
             "Rollouts that have ended since belay was started, by what set them off",
@@ -240,6 +251,11 @@ impl Metrics {
         registry.register("belay_api_requests", "Requests to the API server, by their answers", requests.clone());
         registry.register("belay_notices", "Messages to receivers of notices, by what became of them", notices.clone());
         registry.register("belay_hooks", "Requests to look at a source, by how they ended", hooks.clone());
+        registry.register(
+            "belay_config_last_reload_successful",
+            "1 if the configuration file could be used when it was read last, else 0",
+            configuration.clone(),
+        );
     }
 }
 

@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::telemetry::Metrics;
-    use crate::web::Shown;
+    use crate::web::{Shown, ShownSources};
     use axum::body::Body;
     use belay_core::rollout::CommitId;
     use std::collections::BTreeMap;
@@ -141,10 +141,8 @@ mod tests {
             status,
             metrics: Metrics::default(),
             state: std::path::PathBuf::new(),
-            clusters: BTreeMap::new(),
-            commit_urls: BTreeMap::new(),
+            sources: ShownSources::default().shown().1,
             clock,
-            hooks: BTreeMap::new(),
         };
         let router = router(Room::new(shown), Hosts::new(&[]));
         let _daemon = lives.then_some(daemon);

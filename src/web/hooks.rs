@@ -126,7 +126,7 @@ enum HookRefusal {
 /// Takes one.
 pub(super) async fn receive(State(room): State<Room>, Path(source): Path<String>, request: Request) -> Response {
     // A source that is not followed, and one that takes no hooks: the answer does not say which.
-    let Some(hook) = room.shown.hooks.get(&source) else {
+    let Some(hook) = room.shown.sources().hooks.get(&source).cloned() else {
         return text(StatusCode::NOT_FOUND, "no source of that name takes hooks\n");
     };
     let metrics = &room.shown.metrics;

@@ -137,12 +137,19 @@ pub struct Shown {
     pub metrics: Metrics,
     /// The folder of the history.
     pub state: PathBuf,
-    /// The clusters of the sources, by their names: for the pods of each revision.
-    pub clusters: BTreeMap<String, Cluster>,
-    /// The forges' pages of commits by source, with `{commit}` in the place of its id.
-    pub commit_urls: BTreeMap<String, String>,
+    /// The facts about the sources, which change when the configuration is read again.
+    pub sources: watch::Receiver<Arc<ShownSources>>,
     /// The clock.
     pub clock: Clock,
+}
+
+/// The facts about the sources that their status does not have, each by the name of the source.
+#[derive(Clone, Default)]
+pub struct ShownSources {
+    /// The clusters: for the pods of each revision.
+    pub clusters: BTreeMap<String, Cluster>,
+    /// The forges' pages of commits, with `{commit}` in the place of its id.
+    pub commit_urls: BTreeMap<String, String>,
     /// The hooks by which others request a fetch.
     pub hooks: BTreeMap<String, Hook>,
 }
@@ -163,7 +170,7 @@ struct Room {
 impl Room {
     fn new(shown: Shown) -> Room {
         let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
-        shown.hooks.keys().for_each(|source| shown.metrics.hook(source));
+        shown.sources().hooks.keys().for_each(|source| shown.metrics.hook(source));
         let history = HistoryReader::new(shown.state.clone());
         Room {
             history,
@@ -177,7 +184,20 @@ impl Room {
     }
 }
 
+impl ShownSources {
+    /// Returns these facts for pages that show them, and the sender of newer ones.
+    #[must_use]
+    pub fn shown(self) -> (watch::Sender<Arc<ShownSources>>, watch::Receiver<Arc<ShownSources>>) {
+        watch::channel(Arc::new(self))
+    }
+}
+
 impl Shown {
+    /// Returns the facts about the sources at this moment.
+    fn sources(&self) -> Arc<ShownSources> {
+        Arc::clone(&self.sources.borrow())
+    }
+
     /// Returns true when the daemon runs: it publishes until it ends.
     fn lives(&self) -> bool {
         self.status.has_changed().is_ok()

@@ -26,7 +26,8 @@ impl Room {
             Some(Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet) => "apps/v1",
             _ => return Ok(Vec::new()),
         };
-        let Some(cluster) = self.shown.clusters.get(source) else { return Err("the cluster is not known".to_owned()) };
+        let sources = self.shown.sources();
+        let Some(cluster) = sources.clusters.get(source) else { return Err("the cluster is not known".to_owned()) };
         let asked = async {
             let _room = self.asking.acquire().await;
             let served = cluster.served(api_version, &key.kind).await?;
@@ -49,8 +50,7 @@ mod tests {
     use crate::cluster::Cluster;
     use crate::daemon::Status;
     use crate::telemetry::Metrics;
-    use crate::web::Shown;
-    use std::collections::BTreeMap;
+    use crate::web::{Shown, ShownSources};
 
     #[tokio::test(start_paused = true)]
     async fn a_page_does_not_wait_for_a_cluster_that_does_not_answer() {
@@ -64,10 +64,10 @@ mod tests {
             status,
             metrics: Metrics::default(),
             state: std::path::PathBuf::new(),
-            clusters: BTreeMap::from([("shop".to_owned(), cluster)]),
-            commit_urls: BTreeMap::new(),
+            sources: ShownSources { clusters: [("shop".to_owned(), cluster)].into(), ..ShownSources::default() }
+                .shown()
+                .1,
             clock,
-            hooks: BTreeMap::new(),
         });
         let key = ObjectKey {
             group: "apps".to_owned(),

@@ -12,10 +12,8 @@ async fn open(allowed: &[&str]) -> (Web, watch::Sender<Status>) {
         status,
         metrics: Metrics::default(),
         state: PathBuf::new(),
-        clusters: BTreeMap::new(),
-        commit_urls: BTreeMap::new(),
+        sources: ShownSources::default().shown().1,
         clock,
-        hooks: BTreeMap::new(),
     };
     (Web::open("127.0.0.1:0".parse().unwrap(), &allowed, shown).await.unwrap(), sender)
 }

@@ -6,16 +6,16 @@ use std::time::Duration;
 use belay::clock::Clock;
 use belay::cluster::Cluster;
 use belay::config::SourceConfig;
-use belay::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status};
+use belay::daemon::{Daemon, DaemonError, LookRequest, Pruning, Reload, SourceStatus, Status};
 use belay::history::{History, Query, Retention};
 use belay::render::Tools;
 use belay::telemetry::Metrics;
-use belay::web::Shown;
+use belay::web::{Hook, Shown, ShownSources};
 use belay_core::rollout::{Outcome, Record, SourceState, Trigger};
 use jiff::Timestamp;
 use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +80,7 @@ struct Running {
     metrics: Metrics,
     looks: BTreeMap<String, LookRequest>,
     history: History,
+    reloads: mpsc::Sender<Reload>,
 }
 
 impl World {
@@ -189,8 +190,32 @@ impl World {
             daemon.follow(config.clone(), &cluster).expect("the source can be followed");
         }
         let (status, metrics, looks) = (daemon.status(), daemon.metrics(), daemon.look_requests());
+        let reloads = daemon.reloads();
         let task = tokio::spawn(daemon.run());
-        self.running = Some(Running { stop, task, status, metrics, looks, history });
+        self.running = Some(Running { stop, task, status, metrics, looks, history, reloads });
+    }
+
+    /// Lets belay follow the sources of the world as they are now.
+    ///
+    /// # Errors
+    /// The reason for which belay refuses them.
+    pub async fn reload(&mut self) -> Result<(), DaemonError> {
+        let cluster = Cluster::new(self.belays.clone(), self.clock.clone());
+        let all = [&self.config].into_iter().chain(&self.more);
+        let sources = all.map(|config| (config.clone(), cluster.clone())).collect();
+        let (done, answer) = oneshot::channel();
+        self.tell_of_configuration(Reload::Sources { sources, done }).await;
+        answer.await.expect("belay answers").map(drop)
+    }
+
+    /// Tells belay that the configuration can't be used.
+    pub async fn refuse_configuration(&mut self, file: &str, why: &str) {
+        self.tell_of_configuration(Reload::Refused { file: file.to_owned(), why: why.to_owned() }).await;
+    }
+
+    async fn tell_of_configuration(&mut self, reload: Reload) {
+        let reloads = &self.running.as_ref().expect("belay runs").reloads;
+        assert!(reloads.send(reload).await.is_ok(), "belay runs");
     }
 
     /// Asks belay to stop, and waits until it has.
@@ -256,14 +281,22 @@ impl World {
 
     /// Returns the content of belay's pages.
     pub fn shown(&self) -> Shown {
+        self.shown_with(BTreeMap::new())
+    }
+
+    /// Returns the content of belay's pages, with these hooks.
+    pub fn shown_with(&self, hooks: BTreeMap<String, Hook>) -> Shown {
+        let sources = ShownSources {
+            clusters: [("shop".to_owned(), Cluster::new(self.client.clone(), self.clock.clone()))].into(),
+            commit_urls: [("shop".to_owned(), "https://git.example.com/shop/commit/{commit}".to_owned())].into(),
+            hooks,
+        };
         Shown {
             status: self.listen(),
             metrics: self.metrics(),
             state: self.repository.beside("state"),
-            clusters: [("shop".to_owned(), Cluster::new(self.client.clone(), self.clock.clone()))].into(),
-            commit_urls: [("shop".to_owned(), "https://git.example.com/shop/commit/{commit}".to_owned())].into(),
+            sources: sources.shown().1,
             clock: self.clock.clone(),
-            hooks: BTreeMap::new(),
         }
     }
 
@@ -281,6 +314,20 @@ impl World {
     pub fn status(&self) -> belay::daemon::SourceStatus {
         let running = self.running.as_ref().expect("belay runs");
         running.status.borrow().sources.get("shop").cloned().unwrap_or_default()
+    }
+
+    /// Returns the state of a source; `None` if belay publishes nothing of it.
+    pub fn state_of(&self, source: &str) -> Option<SourceState> {
+        let status = self.running.as_ref().expect("belay runs").status.borrow();
+        status.sources.get(source).map(SourceStatus::state)
+    }
+
+    /// Waits until a source is in a state; `None` is that belay publishes nothing of it.
+    pub async fn until_state(&mut self, source: &str, state: Option<SourceState>) {
+        let status = &mut self.running.as_mut().expect("belay runs").status;
+        let met = status.wait_for(|status| status.sources.get(source).map(SourceStatus::state) == state);
+        let met = tokio::time::timeout(Duration::from_secs(3600), met).await.map(|met| met.is_ok());
+        assert_eq!(met, Ok(true), "source {source} is {state:?}");
     }
 
     /// Waits until belay says so of its source.

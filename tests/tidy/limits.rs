@@ -249,6 +249,7 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("the history's file and", &["src/daemon/records/history_file.rs CHECK"]),
+    ("a change of the configuration", &["src/cli/commands/run/reload.rs CHECK"]),
     ("a look at the repository", &["src/history/query/standing.rs LATE"]),
     ("a workload that does not", &["src/cli/commands/status/wait_progress.rs STILL"]),
     ("a Lease, since it was", &["src/daemon/leadership/lease.rs LASTS", "src/daemon/leadership/lease.rs PERIOD"]),

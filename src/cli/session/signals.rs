@@ -1,14 +1,10 @@
-//! When belay is asked to stop.
+//! The signals to stop, and to read the configuration again.
 
-use tokio::signal::unix::{SignalKind, signal};
-use tracing::warn;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Says, each time that SIGHUP comes, that it changes nothing: without that it would end the daemon.
-pub(in crate::cli) async fn ignore_hangups() {
-    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
-    while hangup.recv().await.is_some() {
-        warn!("SIGHUP changes nothing: a new configuration is read when belay is started again");
-    }
+/// Returns the stream of SIGHUPs; `None` where the signal can't be received.
+pub(in crate::cli) fn hangups() -> Option<Signal> {
+    signal(SignalKind::hangup()).ok()
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -75,6 +75,9 @@ pub struct Obstacles {
     pub trouble: BTreeMap<Obstacle, String>,
     /// Warnings about the repository that block nothing, by the path of the file.
     pub warnings: BTreeMap<String, String>,
+    /// The reason for which the newest configuration is not taken, by its file.
+    #[serde(skip)]
+    pub configuration: BTreeMap<String, String>,
     /// The times since which somebody else and belay disagree, by object.
     #[serde(skip)]
     pub disputed_since: BTreeMap<ObjectKey, Timestamp>,
@@ -171,6 +174,7 @@ impl SourceStatus {
     #[must_use]
     pub fn warnings(&self) -> BTreeMap<String, String> {
         let mut warnings = self.obstacles.warnings.clone();
+        warnings.extend(self.obstacles.configuration.clone());
         let slow = self.obstacles.rendering.iter();
         warnings.extend(slow.map(|unit| (unit.to_string(), RENDERING.to_owned())));
         warnings
@@ -335,8 +339,11 @@ impl Publisher {
 
     /// Publishes that nothing is known of the source yet.
     pub fn forget(&self) {
-        let fresh = SourceStatus { follower: self.follower.clone(), ..SourceStatus::default() };
-        self.change(|source| set(source, fresh));
+        let mut fresh = SourceStatus { follower: self.follower.clone(), ..SourceStatus::default() };
+        self.change(|source| {
+            fresh.obstacles.configuration.clone_from(&source.obstacles.configuration);
+            set(source, fresh)
+        });
     }
 
     /// Counts a fetch of the repository.

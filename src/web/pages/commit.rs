@@ -109,8 +109,9 @@ async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {
 /// Returns the objects that a commit's records name, with the files that they are written in. A rendered object is
 /// written in none.
 fn recorded_objects(shown: &Shown, records: &[RecordAnswer]) -> BTreeSet<RecordedObject> {
+    let sources = shown.sources();
     let namespace = |source: &str| {
-        let cluster = shown.clusters.get(source);
+        let cluster = sources.clusters.get(source);
         cluster.map_or_else(|| "default".to_owned(), |cluster| cluster.default_namespace().to_owned())
     };
     let recorded = records.iter().map(|answer| &answer.record).filter(|record| record.rendered_by.is_none());
@@ -128,7 +129,8 @@ fn recorded_objects(shown: &Shown, records: &[RecordAnswer]) -> BTreeSet<Recorde
 /// Returns the forges' pages of a commit, of the sources that it touched; of all if it touched none.
 fn forges(shown: &Shown, id: &str, records: &[RecordAnswer]) -> Vec<(String, String)> {
     let touched = |source: &String| records.is_empty() || records.iter().any(|answer| answer.record.source == *source);
-    let of = shown.commit_urls.iter().filter(|(source, _)| touched(source));
+    let sources = shown.sources();
+    let of = sources.commit_urls.iter().filter(|(source, _)| touched(source));
     of.map(|(source, url)| (source.clone(), url.replace("{commit}", id))).collect()
 }
 

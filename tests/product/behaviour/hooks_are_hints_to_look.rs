@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use belay::config::Span;
 use belay::telemetry::Hooked;
-use belay::web::{Hook, Shown, Web};
+use belay::web::{Hook, Web};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -27,7 +27,7 @@ async fn asked_daily() -> (World, Web, PathBuf) {
     let file = world.repository.beside("hook-secret");
     std::fs::write(&file, format!("{SECRET}\n")).unwrap();
     let hook = Hook::new(file.clone(), world.look_request());
-    let shown = Shown { hooks: [("shop".to_owned(), hook)].into(), ..world.shown() };
+    let shown = world.shown_with([("shop".to_owned(), hook)].into());
     let web = Web::open("127.0.0.1:0".parse().unwrap(), &["belay.example.com".to_owned()], shown).await.unwrap();
     (world, web, file)
 }

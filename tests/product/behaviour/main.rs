@@ -84,6 +84,7 @@ mod takes_back_what_fails;
 mod telling_holds_up_nothing;
 mod tells_what_is_wrong;
 mod the_change_cause_follows_the_template;
+mod the_configuration_is_read_again;
 mod the_neighbours_do_not_matter;
 mod the_number_of_pods_is_judged;
 mod the_way_back_comes_to_its_end;

@@ -35,6 +35,7 @@ mod operating;
 mod other_user;
 mod pushing;
 mod reading;
+mod reloading;
 mod render;
 mod rights;
 mod rolling_update;

@@ -46,7 +46,7 @@ async fn it_tells_systemd_and_stops_when_told() {
 }
 
 /// Hears at once whatever is said, as systemd does: a socket that nobody reads is soon full, and who writes to it waits.
-fn listening(socket: UnixDatagram) -> Receiver<String> {
+pub fn listening(socket: UnixDatagram) -> Receiver<String> {
     let (tell, heard) = channel();
     std::thread::spawn(move || {
         let mut buffer = [0; 4096];
@@ -59,7 +59,7 @@ fn listening(socket: UnixDatagram) -> Receiver<String> {
     heard
 }
 
-fn receive(systemd: &Receiver<String>) -> Option<String> {
+pub fn receive(systemd: &Receiver<String>) -> Option<String> {
     systemd.recv_timeout(Duration::from_secs(60)).ok()
 }
 

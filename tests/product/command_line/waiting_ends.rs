@@ -229,7 +229,7 @@ async fn a_wait_tells_what_happens_and_ends_where_only_a_hand_helps() {
     assert!(waited.err.contains("Deployment default/web: progressing: "), "{waited:?}");
 }
 
-/// A hangup changes nothing, and that is said.
+/// Without a configuration file a hangup changes nothing, and that is said.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hangup_does_not_end_the_daemon() {
     let mut stage = Fixture::new().await;

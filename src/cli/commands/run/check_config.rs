@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use super::connected;
+use super::Connections;
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::{plain, progress, say};
@@ -119,7 +119,8 @@ async fn reach_repository(source: &SourceConfig) -> anyhow::Result<String> {
 
 /// Discovers the cluster of a source.
 async fn reach_cluster(globals: &Globals, config: &Config, source: &SourceConfig) -> anyhow::Result<String> {
-    let (_, cluster) = connected(globals, config, source).await?;
+    let connections = Connections { globals: globals.clone(), embedded: None };
+    let (_, cluster) = connections.of(config, source).await?;
     let discovered = cluster.discover().await?;
     let server = cluster.server().map(|server| format!(" at {server}")).unwrap_or_default();
     Ok(format!("Kubernetes {}{server}", discovered.version))

@@ -1,6 +1,7 @@
 //! `belay run`
 
 mod check_config;
+mod reload;
 mod systemd;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,8 @@ use anyhow::{Context as _, bail};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+
+use reload::{Receivers, Reloader};
 
 use super::version;
 use crate::cli::Globals;
@@ -27,14 +30,13 @@ use crate::config::{
     self, ClusterConfig, Config, ConfigError, RenderConfig, SourceConfig, Span, StateConfig, WebConfig,
     read_config_text,
 };
-use crate::daemon::{Daemon, Pruning, SourceStatus, Status, answer_commands, note_lasting_trouble};
+use crate::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status, answer_commands};
 use crate::git::{Location, hidden_by_systemd};
 use crate::history::{History, OpenedHistory, Retention};
-use crate::notices::{self, Http, Links, Settings};
 use crate::render::Tools;
 use crate::state_folder::StateFolder;
 use crate::telemetry::{self, LogFormat, Systemd};
-use crate::web::{Hook, Shown, Web, forge};
+use crate::web::{Hook, Shown, ShownSources, Web, forge};
 use belay_core::rollout::{ObjectState, SourceState};
 use minicluster::MiniCluster;
 
@@ -114,25 +116,34 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
+    let of_embedded = |embedded: &Embedded| {
+        let cluster = Cluster::new(embedded.cluster.client_as("belay"), clock.clone());
+        cluster.of_server(&embedded.server.url())
+    };
+    let connections = Connections { globals: globals.clone(), embedded: embedded.as_ref().map(of_embedded) };
     let mut clusters = BTreeMap::new();
     for source in &config.source {
-        let (source, cluster) = match &embedded {
-            Some(embedded) => {
-                let cluster = Cluster::new(embedded.cluster.client_as("belay"), clock.clone());
-                (source.clone(), cluster.of_server(&embedded.server.url()))
-            }
-            None => connected(globals, &config, source).await?,
-        };
+        let (source, cluster) = connections.of(&config, source).await?;
         clusters.insert(source.name.clone(), cluster.clone());
         daemon.follow(source, &cluster)?;
     }
+    let reloads = daemon.reloads();
     let status = daemon.status();
-    let _web = open_web(&config, &daemon, clusters, state.path(), &clock).await?;
+    let looks = daemon.look_requests();
+    let (shown, sources) = shown_sources(&config, clusters, &looks).shown();
+    let _web = open_web(&config, &daemon, sources, state.path(), &clock).await?;
     let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
-    let telling = tokio::spawn(tell(&config, &daemon, &history, &clock, stop.clone()));
     let systemd = Systemd::of_this_process();
     tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), status.clone()));
-    tokio::spawn(signals::ignore_hangups());
+    let reloader = Reloader {
+        file: config_file(&args),
+        connections,
+        reloads,
+        shown,
+        receivers: Receivers { status: status.clone(), metrics: daemon.metrics(), history, clock },
+        systemd: systemd.clone(),
+    };
+    let reloading = tokio::spawn(reloader.run(config.clone(), stop.clone()));
     let (mut timed_out, mut lost) = (false, None);
     let mut running = tokio::spawn(daemon.run());
     tokio::select! {
@@ -151,7 +162,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if !running.is_finished() {
         running.await.context("the daemon ended badly")?;
     }
-    telling.await.context("the telling of receivers ended badly")?;
+    reloading.await.context("the telling of receivers ended badly")?;
     if let Some(embedded) = embedded {
         embedded.stop().await;
     }
@@ -176,7 +187,7 @@ fn open_history(state: &StateFolder, clock: &Clock, config: &Config) -> anyhow::
 async fn open_web(
     config: &Config,
     daemon: &Daemon,
-    clusters: BTreeMap<String, Cluster>,
+    sources: watch::Receiver<Arc<ShownSources>>,
     state: &Path,
     clock: &Clock,
 ) -> anyhow::Result<Option<Web>> {
@@ -185,50 +196,28 @@ async fn open_web(
         status: daemon.status(),
         metrics: daemon.metrics(),
         state: state.to_owned(),
-        clusters,
-        commit_urls: commit_urls(config),
+        sources,
         clock: clock.clone(),
-        hooks: hooks(config, daemon),
     };
     let web = Web::open(address, &config.web.allowed_hosts, shown).await?;
     info!(address = %web.address(), "showing status and metrics");
     Ok(Some(web))
 }
 
-/// Returns the hooks by which others may ask for a look at a source.
-fn hooks(config: &Config, daemon: &Daemon) -> BTreeMap<String, Hook> {
-    let looks = daemon.look_requests();
+/// Returns the facts about the sources that the pages show.
+fn shown_sources(
+    config: &Config,
+    clusters: BTreeMap<String, Cluster>,
+    looks: &BTreeMap<String, LookRequest>,
+) -> ShownSources {
     let hook = |source: &SourceConfig| {
         let file = source.webhook.as_ref()?.secret_file.clone();
         let hook = Hook::new(file, looks.get(&source.name)?.clone());
         hook.report_problems(&source.name);
         Some((source.name.clone(), hook))
     };
-    config.source.iter().filter_map(hook).collect()
-}
-
-/// Sends notices of commits to receivers until it is cancelled.
-fn tell(
-    config: &Config,
-    daemon: &Daemon,
-    history: &History,
-    clock: &Clock,
-    stop: CancellationToken,
-) -> impl Future<Output = ()> + Send + 'static {
-    let public_url = config.web.public_url.clone();
-    let links = Links { public_url, commit_urls: commit_urls(config), branches: branches(config) };
-    let (history, clock, metrics) = (history.clone(), clock.clone(), daemon.metrics());
-    let receivers = config.notify.clone();
-    let lasting = note_lasting_trouble(daemon.status(), history.clone(), clock.clone());
-    async move {
-        if !receivers.is_empty() {
-            let stop = stop.clone();
-            tokio::spawn(async move { stop.run_until_cancelled(lasting).await });
-        }
-        // Also if there are none: those that there were are forgotten.
-        let post = Arc::new(Http::new());
-        notices::tell(receivers, Settings { history, clock, metrics, links, post }, stop).await;
-    }
+    let hooks = config.source.iter().filter_map(hook).collect();
+    ShownSources { clusters, commit_urls: commit_urls(config), hooks }
 }
 
 /// Returns the forges' pages of commits, by source.
@@ -243,20 +232,27 @@ fn branches(config: &Config) -> BTreeMap<String, String> {
     followed.map(|source| (source.name.clone(), source.branch.clone())).collect()
 }
 
-/// Returns a source with the cluster that its configuration names, and with its Lease in belay's own namespace where it
-/// names none.
-async fn connected(
-    globals: &Globals,
-    config: &Config,
-    source: &SourceConfig,
-) -> anyhow::Result<(SourceConfig, Cluster)> {
-    let programs = if config.cluster.allow_exec { Programs::Run } else { Programs::Refused };
-    let cluster = globals.cluster_of(&source.context, programs).await?;
-    let mut source = source.clone();
-    if source.lease_namespace.is_none() {
-        source.lease_namespace = globals.own_namespace(&source.context).await;
+/// The connections to the clusters that a configuration names.
+struct Connections {
+    globals: Globals,
+    /// The cluster of every source, where it is an embedded one.
+    embedded: Option<Cluster>,
+}
+
+impl Connections {
+    /// Returns a source with its cluster, and with its Lease in belay's own namespace where it names none.
+    async fn of(&self, config: &Config, source: &SourceConfig) -> anyhow::Result<(SourceConfig, Cluster)> {
+        if let Some(embedded) = &self.embedded {
+            return Ok((source.clone(), embedded.clone()));
+        }
+        let programs = if config.cluster.allow_exec { Programs::Run } else { Programs::Refused };
+        let cluster = self.globals.cluster_of(&source.context, programs).await?;
+        let mut source = source.clone();
+        if source.lease_namespace.is_none() {
+            source.lease_namespace = self.globals.own_namespace(&source.context).await;
+        }
+        Ok((source, cluster))
     }
-    Ok((source, cluster))
 }
 
 /// Prints the schema or the reference of the configuration; returns `false` if neither is asked for.
@@ -324,6 +320,12 @@ fn tell_of_the_sources(args: &Args, config: &Config, tools: &Tools) -> anyhow::R
 fn retention(state: &StateConfig) -> Retention {
     let age = jiff::SignedDuration::try_from(state.keep_for.0).ok();
     Retention { age, records: Some(state.keep_records) }
+}
+
+/// Returns the configuration file that is read again while belay runs.
+fn config_file(args: &Args) -> Option<PathBuf> {
+    let named = args.config.clone().unwrap_or_else(|| PathBuf::from(service::CONFIG));
+    (args.repository.is_none() && !args.once).then_some(named)
 }
 
 fn read_config(args: &Args) -> anyhow::Result<Config> {
