@@ -126,7 +126,6 @@ mod tests {
     use crate::web::{Shown, ShownSources};
     use axum::body::Body;
     use belay_core::rollout::CommitId;
-    use std::collections::BTreeMap;
     use tokio::sync::watch;
     use tower::ServiceExt as _;
 
