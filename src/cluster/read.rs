@@ -148,8 +148,15 @@ fn without_unasked(served: &Served, mut object: Value) -> Value {
 }
 
 /// The fields of a pod's `spec` that belay reads.
-const READ_OF_PODS: [&str; 6] =
-    ["nodeName", "volumes", "imagePullSecrets", "initContainers", "containers", "ephemeralContainers"];
+const READ_OF_PODS: [&str; 7] = [
+    "nodeName",
+    "activeDeadlineSeconds",
+    "volumes",
+    "imagePullSecrets",
+    "initContainers",
+    "containers",
+    "ephemeralContainers",
+];
 
 /// Keeps of a container its name, its image, and the ConfigMaps and Secrets that it reads.
 fn keep_references(container: &mut Map<String, Value>) {

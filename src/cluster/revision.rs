@@ -9,7 +9,7 @@ use super::read::{is_owned, selector_text};
 use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::{PodAccount, account_of_pod, is_ready};
-use belay_core::rollout::{Observation, RevisionPods, Workload, health, marks, revision_pods};
+use belay_core::rollout::{Observation, RevisionPods, Workload, health, is_hook_pod, marks, revision_pods};
 
 impl Cluster {
     /// Returns the pods of a StatefulSet that are of one of its revisions.
@@ -92,18 +92,23 @@ impl Cluster {
         pods.iter().map(|pod| account_of_pod(pod, &lost, now)).collect()
     }
 
+    async fn listed_of_present_template(&self, key: &ObjectKey, live: &Value) -> Result<Vec<Value>, ClusterError> {
+        let served = self.served("v1", "Pod").await?;
+        match self.selector_of_present_template(key, live).await? {
+            Some(selector) => self.list(&served, key.namespace.as_deref(), &selector).await,
+            None => Ok(Vec::new()),
+        }
+    }
+
     /// Observes the pods of a workload's present template, without their logs: a few requests, one of them for events.
     ///
     /// # Errors
     /// Where the API server does not answer, or does not allow it.
     pub async fn pods_of_present_template(&self, key: &ObjectKey, live: &Value) -> Result<Observation, ClusterError> {
-        if Workload::of(key).is_none() {
-            return Ok(Observation::default());
-        }
-        let served = self.served("v1", "Pod").await?;
-        let pods = match self.selector_of_present_template(key, live).await? {
-            Some(selector) => self.list(&served, key.namespace.as_deref(), &selector).await?,
-            None => Vec::new(),
+        let pods = match Workload::of(key) {
+            _ if is_hook_pod(key, live) => vec![live.clone()],
+            None => return Ok(Observation::default()),
+            Some(_) => self.listed_of_present_template(key, live).await?,
         };
         let accounts = self.accounts(&pods, &mut Vec::new()).await;
         let observation =

@@ -11,11 +11,12 @@ use tracing::{debug, info, warn};
 use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
 use crate::daemon::publish::status::{UnderWay, put_or_remove, set};
+use crate::daemon::rollout::kinds::job_runs::has_ended;
 use belay_core::manifest::Compact;
-use belay_core::rollout::health::wrong_pods;
+use belay_core::rollout::health::{PodAccount, wrong_pods};
 use belay_core::rollout::{
-    Baseline, Counters, FailFast, Judge, Judgement, Observation, Outcome, Reason, StepKind, Verdict, Waiting,
-    WaitingOn, marks, template,
+    Baseline, Counters, FailFast, Judge, Judgement, NeverStarted, Observation, Outcome, Reason, StepKind, Verdict,
+    Waiting, WaitingOn, marks, template,
 };
 
 /// The delay before events that fell due meanwhile are handled.
@@ -82,6 +83,8 @@ pub struct HealthMonitor<'a> {
     outcome: Outcome,
     /// The observations of its pods, if belay may give up early.
     fail_fast: Option<FailFast>,
+    /// The observations of its start, if it runs once.
+    never_started: NeverStarted,
     /// The time of the next inspection of the pods, and the wait after it.
     look_at_pods: (tokio::time::Instant, Duration),
     /// The time until which nothing is suspected.
@@ -146,6 +149,7 @@ impl<'a> HealthMonitor<'a> {
             applied,
             outcome,
             fail_fast,
+            never_started: NeverStarted::default(),
             look_at_pods,
             quiet_until: now,
             told: None,
@@ -344,28 +348,73 @@ impl<'a> HealthMonitor<'a> {
             let look = || async {
                 let live = live.read();
                 let observed = context.cluster.pods_of_present_template(&key, &live).await?;
-                let wrong = wrong_pods(&observed, template(&live).unwrap_or(&Value::Null));
-                Ok::<_, ClusterError>((observed, wrong))
+                let wrong = wrong_pods(&observed, template(&live).unwrap_or(&live));
+                Ok::<_, ClusterError>((Some(observed.pods), wrong))
             };
             let looked = match impatient {
                 true => requests.look(bytes, look).await,
                 false => requests.look_in_turn(bytes, look).await,
             };
             // It is looked at again soon.
-            looked.unwrap_or_else(|| Ok((Observation::default(), None)))
+            looked.unwrap_or(Ok((None, None)))
         };
         let look = async {
             if impatient { Backoff::until_answered(context.in_the_way(&key), ask).await } else { ask().await }
         };
-        let (observed, wrong) = self.work.unless_cancelled(look).await?.unwrap_or_else(|error| {
+        let (pods, wrong) = self.work.unless_cancelled(look).await?.unwrap_or_else(|error| {
             debug!(object = %key, %error, "its pods can't be looked at");
-            (Observation::default(), None)
+            (None, None)
         });
         self.publish_wrong_pods(wrong).await?;
-        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&observed.pods, context.clock.steady())) {
+        let Some(pods) = pods else { return Ok(None) };
+        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&pods, context.clock.steady())) {
             Some(suspicion) => self.rule(suspicion, live).await,
-            None => Ok(None),
+            None => self.give_up_what_cannot_start(&pods, live).await,
         }
+    }
+
+    /// Gives up an object that runs once and that can't start, when its time is over.
+    async fn give_up_what_cannot_start(
+        &mut self,
+        pods: &[PodAccount],
+        live: &Compact,
+    ) -> Result<Option<MonitorEnd>, Cancelled> {
+        let key = self.work.planned.wanted.key.clone();
+        if self.note_start(pods, &live.read()).await?.is_none() {
+            return Ok(None);
+        }
+        // The watch may have told nothing for long, and pods may have started meanwhile.
+        let Some(read) = Box::pin(self.work.read()).await? else { return Ok(Some(MonitorEnd::Gone)) };
+        if self.judge.is_of_another(&read) || has_ended(&key, &read) {
+            return Ok(None);
+        }
+        let (observed, live) = self.observe(&Compact::of(&read)).await?;
+        if observed.observation.hidden.is_some() {
+            return Ok(None);
+        }
+        let reason = self.note_start(&observed.observation.pods, &live).await?;
+        Ok(reason.map(|reason| {
+            info!(object = %key, %reason, "failed");
+            MonitorEnd::Failed { reason, observed: Box::new(observed), live }
+        }))
+    }
+
+    /// Notes how far the pods of an object that runs once have come. Returns why it is given up, if it is.
+    async fn note_start(&mut self, pods: &[PodAccount], live: &Value) -> Result<Option<Reason>, Cancelled> {
+        let (context, key) = (Arc::clone(&self.work.context), self.work.planned.wanted.key.clone());
+        let news = self.never_started.look(&key, live, pods, context.clock.steady());
+        let known = || context.history.steps(self.work.record).unwrap_or_default();
+        let is_known = self.never_started.is_stuck() && news.is_some() && self.never_started.continues(live, &known());
+        if let Some(news) = news.filter(|_| !is_known) {
+            self.work.step(StepKind::Progress, news).await?;
+        }
+        let (outages, now) = (context.cluster.outages(), context.clock.steady());
+        let limit = self.judge.outage_timeout();
+        if let Some(due) = self.never_started.due(pods, &outages, limit, now) {
+            let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
+            self.look_at_pods.0 = self.look_at_pods.0.min(tokio::time::Instant::now() + left);
+        }
+        Ok(self.never_started.given_up(&key, pods, &outages, limit, now))
     }
 
     /// Publishes the trouble with the new pods, and records it if it is news.

@@ -91,6 +91,7 @@ mod the_way_back_comes_to_its_end;
 mod the_world_is_waited_out;
 mod two_sources_may_not_claim_one_object;
 mod waits_for_deletions_end;
+mod what_cannot_start_fails;
 mod what_history_names_is_kept;
 mod what_is_excluded_is_no_manifest;
 mod what_is_missing_is_waited_for_and_not_for_ever;

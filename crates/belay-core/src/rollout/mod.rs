@@ -21,6 +21,7 @@ pub use deletion::{being_deleted, finalizers, namespace_stays};
 pub use judge::fail_fast::{FailFast, is_unwell};
 pub use judge::health;
 pub use judge::health::{Counters, health, is_complete, progress_deadline_seconds};
+pub use judge::never_started::NeverStarted;
 pub use judge::observation::Observation;
 pub use judge::outage::Outages;
 pub use judge::{Baseline, GRACE, Judge, Judgement, Verdict, Waiting, WaitingOn};

@@ -8,6 +8,7 @@
 
 pub(in crate::rollout) mod fail_fast;
 pub mod health;
+pub(in crate::rollout) mod never_started;
 pub(in crate::rollout) mod observation;
 pub(in crate::rollout) mod outage;
 pub(in crate::rollout) mod reason_texts;
@@ -165,6 +166,12 @@ impl Judge {
     #[must_use]
     pub fn with_deadline(self, deadline: SignedDuration) -> Judge {
         Judge { deadline: Some(deadline), observed: true, ..self }
+    }
+
+    /// Returns the time for which a fault of the infrastructure is waited out.
+    #[must_use]
+    pub fn outage_timeout(&self) -> SignedDuration {
+        self.outage_timeout
     }
 
     /// Takes into account when the API server did not answer, as known at `now`.

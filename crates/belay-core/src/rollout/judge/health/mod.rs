@@ -8,6 +8,7 @@ mod hook_pod;
 mod job;
 mod pod;
 mod pod_events;
+mod pod_start;
 mod replication_controller;
 mod stateful_set;
 mod wrong_pods;
@@ -22,6 +23,7 @@ use crate::rollout::{Reason, Workload, is_hook_pod, marks};
 pub use custom::is_taken_up;
 pub use pod::{Fault, PodAccount, account_of_pod};
 pub(in crate::rollout) use pod_events::told_by_event;
+pub use pod_start::PodStart;
 pub use wrong_pods::wrong_pods;
 
 /// The status of an object.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::pod_start::{PodStart, start_of_pod};
 use super::{condition, text, time};
 use crate::rollout::PodSeen;
 use jiff::{SignedDuration, Timestamp};
@@ -15,6 +16,8 @@ pub struct PodAccount {
     pub seen: PodSeen,
     /// The cause for which it is not ready.
     pub fault: Fault,
+    /// How far it has come on the way to its start.
+    pub start: PodStart,
 }
 
 /// The cause for which a pod is not ready.
@@ -75,7 +78,7 @@ pub fn account_of_pod(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp
         .try_into()
         .unwrap_or(i32::MAX);
     let fault = fault(pod, lost_nodes, now, &mut seen, &statuses().collect::<Vec<_>>());
-    PodAccount { seen, fault }
+    PodAccount { seen, fault, start: start_of_pod(pod) }
 }
 
 fn fault(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp, seen: &mut PodSeen, statuses: &[&Value]) -> Fault {

@@ -45,9 +45,11 @@ impl PodAccount {
 mod tests {
     use super::*;
     use crate::rollout::PodSeen;
+    use crate::rollout::health::PodStart;
 
     fn pod(state: &str, fault: Fault) -> PodAccount {
-        PodAccount { seen: PodSeen { name: "web-1".into(), state: state.into(), ..PodSeen::default() }, fault }
+        let seen = PodSeen { name: "web-1".into(), state: state.into(), ..PodSeen::default() };
+        PodAccount { seen, fault, start: PodStart::default() }
     }
 
     fn event(at: i64, kind: &str, reason: &str, message: &str) -> EventSeen {

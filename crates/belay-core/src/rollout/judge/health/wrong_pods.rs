@@ -78,6 +78,7 @@ mod tests {
 
     use super::*;
     use crate::rollout::PodSeen;
+    use crate::rollout::health::PodStart;
 
     #[test]
     fn pods_that_cannot_start_are_told_with_what_tells_most() {
@@ -89,7 +90,7 @@ mod tests {
                 node: Some("node-1".to_owned()),
                 ..PodSeen::default()
             };
-            PodAccount { seen, fault }
+            PodAccount { seen, fault, start: PodStart::default() }
         };
         let of =
             |pods: &[PodAccount]| wrong_pods(&Observation { pods: pods.to_vec(), ..Observation::default() }, &template);
@@ -115,7 +116,8 @@ mod tests {
     fn pods_that_cannot_begin_are_told_with_what_is_in_their_way() {
         let pod = |name: &str, message: &str| {
             let (name, message, state) = (name.to_owned(), message.to_owned(), "ContainerCreating".to_owned());
-            PodAccount { seen: PodSeen { name, message, state, ..PodSeen::default() }, fault: Fault::Young }
+            let seen = PodSeen { name, message, state, ..PodSeen::default() };
+            PodAccount { seen, fault: Fault::Young, start: PodStart::default() }
         };
         let of = |pods: &[PodAccount], cannot: Option<&str>| {
             let cannot_make_pods = cannot.map(str::to_owned);
