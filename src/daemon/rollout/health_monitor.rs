@@ -15,8 +15,8 @@ use crate::daemon::rollout::kinds::job_runs::has_ended;
 use belay_core::manifest::Compact;
 use belay_core::rollout::health::{PodAccount, wrong_pods};
 use belay_core::rollout::{
-    Baseline, Counters, FailFast, Judge, Judgement, NeverStarted, Observation, Outcome, Reason, StepKind, Verdict,
-    Waiting, WaitingOn, marks, template,
+    Baseline, Counters, FailFast, Judge, Judgement, NeverStarted, Outcome, Reason, StepKind, Verdict, Waiting,
+    WaitingOn, marks, template,
 };
 
 /// The delay before events that fell due meanwhile are handled.
