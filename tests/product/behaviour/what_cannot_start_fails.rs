@@ -61,7 +61,7 @@ async fn after_ten_minutes_and_what_may_start_is_waited_for() {
         ("init", job("init", long_init, "", init)),
         ("slow", job("slow", "start-after=2400s", "", "")),
         ("unready", job("unready", "never-ready,exit-after=2400s,code=0", "", "")),
-        ("heals", job("heals", "image-pull-error,for=540s,exit-after=5s,code=0", "", "")),
+        ("heals", job("heals", "image-pull-error,for=300s,exit-after=5s,code=0", "", "")),
         ("limited", job("limited", NO_IMAGE, "  activeDeadlineSeconds: 1500\n", "")),
     ] {
         world.repository.write(format!("{name}.yaml"), text);

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::health::{Fault, PodAccount, PodStart, pod_count};
+use super::health::{PodAccount, PodStart, pod_count};
 use super::outage::Outages;
 use super::reason_texts::blame;
 use crate::manifest::ObjectKey;
@@ -138,6 +138,7 @@ fn may_be_given_up(key: &ObjectKey, live: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rollout::health::Fault;
     use crate::rollout::{PodSeen, StepKind};
     use serde_json::json;
 
