@@ -229,6 +229,7 @@ const CLUSTER: &[Row] = &[
             "src/cluster/lease.rs ANSWER_BYTES",
         ],
     ),
+    ("a Job, or a hook that", &["crates/belay-core/src/rollout/judge/never_started.rs PATIENCE"]),
     ("a rollout of which the watch", &["src/daemon/rollout/health_monitor.rs UNHEARD"]),
     ("the first status of a", &["src/daemon/rollout/established.rs FIRST_STATUS"]),
     (
