@@ -39,7 +39,7 @@ pub use publish::status::{CountersStatus, Obstacles, SourceStatus, Status, Under
 pub use publish::status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};
 use records::history_file::keep_history;
 pub use records::rebuild::recollect;
-use reload::Followed;
+use reload::FollowedSource;
 pub use reload::Reload;
 pub(crate) use repository::capabilities::capabilities;
 use repository::open_mirror::MirrorPlace;
@@ -97,7 +97,7 @@ pub struct Daemon {
     liveness: Liveness,
     sources: JoinSet<()>,
     /// The sources that are followed, or were, by name.
-    followed: BTreeMap<String, Followed>,
+    followed: BTreeMap<String, FollowedSource>,
     /// Where the configuration comes from when it is read again.
     reloads: Option<mpsc::Receiver<Reload>>,
 }
@@ -244,8 +244,8 @@ impl Daemon {
         let name = config.name.clone();
         let (location, follow) = checked(&config)?;
         let place = self.mirror_place(&config, &location);
-        let previous = self.followed.get(&name).map(Followed::stopped);
-        let followed = Followed::new(config.clone(), &self.stop);
+        let previous = self.followed.get(&name).map(FollowedSource::stopped);
+        let followed = FollowedSource::new(config.clone(), &self.stop);
         let (stop, ended) = (followed.stop.clone(), followed.ended.clone());
         self.followed.insert(name.clone(), followed);
         let asked = self.asked_of(&name);

@@ -30,7 +30,7 @@ pub enum Reload {
 }
 
 /// A source that is followed, or was.
-pub(super) struct Followed {
+pub(super) struct FollowedSource {
     /// Its configuration; `None` once it was removed.
     config: Option<SourceConfig>,
     /// Ends its loop.
@@ -39,9 +39,9 @@ pub(super) struct Followed {
     pub ended: CancellationToken,
 }
 
-impl Followed {
-    pub fn new(config: SourceConfig, daemon: &CancellationToken) -> Followed {
-        Followed { config: Some(config), stop: daemon.child_token(), ended: CancellationToken::new() }
+impl FollowedSource {
+    pub fn new(config: SourceConfig, daemon: &CancellationToken) -> FollowedSource {
+        FollowedSource { config: Some(config), stop: daemon.child_token(), ended: CancellationToken::new() }
     }
 
     /// Stops its loop, and returns the token that is cancelled when it has ended.
@@ -138,7 +138,7 @@ impl Daemon {
         if self.stop.is_cancelled() {
             return;
         }
-        let has_left = |followed: &Followed| followed.config.is_none() && followed.ended.is_cancelled();
+        let has_left = |followed: &FollowedSource| followed.config.is_none() && followed.ended.is_cancelled();
         let left: BTreeSet<String> =
             self.followed.iter().filter(|(_, followed)| has_left(followed)).map(|(name, _)| name.clone()).collect();
         if left.is_empty() {

@@ -250,6 +250,7 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("the history's file and", &["src/daemon/records/history_file.rs CHECK"]),
+    ("other words about what is", &["src/daemon/source/state/retries.rs OTHER_WORDS"]),
     ("a change of the configuration", &["src/cli/commands/run/reload.rs CHECK"]),
     ("a look at the repository", &["src/history/query/standing.rs LATE"]),
     ("a workload that does not", &["src/cli/commands/status/wait_progress.rs STILL"]),

@@ -69,7 +69,7 @@ async fn sources_come_and_go_and_a_broken_file_changes_nothing() {
     configure(&stage, &["one"], "");
     let daemon = start(&stage, &socket);
     receive_until(&systemd, "READY=1");
-    until_status(&stage, "the first", |said| said.contains("source one") && said.contains("synced")).await;
+    until_status(&stage, "the first", |said| said.contains("one is at") && said.contains("synced")).await;
     // `systemctl reload` sends the signal, and waits for both messages.
     configure(&stage, &["one", "two"], "");
     daemon.signal("-HUP");
@@ -80,9 +80,9 @@ async fn sources_come_and_go_and_a_broken_file_changes_nothing() {
     configure(&stage, &["two"], "branches = 1\n");
     until_status(&stage, "refused", |said| said.contains("belay.toml:") && said.contains("of before is followed"))
         .await;
-    assert!(stage.run(&["status"]).out.contains("source one"), "all of it is refused");
+    assert!(stage.run(&["status"]).out.contains("one is at"), "all of it is refused");
     configure(&stage, &["two"], "");
-    until_status(&stage, "the first is gone", |said| !said.contains("source one") && said.contains("source two")).await;
+    until_status(&stage, "the first is gone", |said| !said.contains("one is at") && said.contains("two is at")).await;
     until_status(&stage, "no warning", |said| !said.contains("of before")).await;
     assert!(stage.log().contains("the source left the configuration"), "{}", stage.log());
 }
