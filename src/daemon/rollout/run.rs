@@ -20,14 +20,15 @@ use crate::daemon::publish::dispute::{AT_ONCE, Dispute, WAITS};
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::queued_events::QueuedEvent;
 use crate::daemon::rollout::kinds::driver::WorkloadDriver;
-use crate::daemon::rollout::rollback::failure::FailedRollout;
+use crate::daemon::rollout::rollback::failure::{FailedRollout, HOLD_NOT_KEPT};
 use crate::daemon::rollout::rollback::manual_rollback;
 use crate::daemon::shared::live::{digest, newest_other_manager};
 use crate::daemon::shared::panics::text_of;
 use belay_core::manifest::Compact;
 use belay_core::rollout::{
-    Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, StepKind, Surplus, UNKNOWN_MANAGER,
-    Workload, claimed_twice, foreign_fields, held_reason, is_as_applied, marks, template, template_hash,
+    Apply, Baseline, CommitId, ForeignField, Hold, Outcome, Reach, Reason, ReasonCode, StepKind, Surplus,
+    UNKNOWN_MANAGER, Workload, claimed_twice, foreign_fields, held_reason, is_as_applied, marks, template,
+    template_hash,
 };
 
 impl RolloutTask {
@@ -112,6 +113,12 @@ impl RolloutTask {
     pub async fn follow(&mut self, live: Compact) -> Result<Outcome, Cancelled> {
         let written = live.read();
         let (key, hold) = (&self.planned.wanted.key, Hold::on(&written));
+        if hold.is_none() && self.apply.keeps_hold {
+            // Its manifest is held all the same.
+            self.turn.through();
+            let reason = Reason::new(ReasonCode::Failed, HOLD_NOT_KEPT);
+            return self.end(Outcome::Failed, Some(reason)).await;
+        }
         if hold.is_none() {
             self.context.holds.forget(key);
         }

@@ -148,6 +148,7 @@ async fn the_trouble_of_one_namespace_is_told_until_that_one_answers_or_is_not_w
     world.start();
     tokio::time::sleep(Duration::from_mins(1)).await;
     rule(Fate::Fail(403), Fate::Fail(500));
+    tap.refuse_watches(true);
     let of_default = Obstacle::Listing("configmaps in default".to_owned());
     let is_told = |source: &belay::daemon::SourceStatus| source.obstacles.trouble.contains_key(&of_default);
     world.until("the trouble of default is told", is_told).await;

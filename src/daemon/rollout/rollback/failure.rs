@@ -12,6 +12,9 @@ use belay_core::rollout::{Baseline, Evidence, Outcome, Reason, ReasonCode};
 /// The number of times that others may change or delete it during a rollback before the rollback fails.
 pub const DISTURBANCES: usize = 8;
 
+/// The reason of a hold that is in no answer to its write.
+pub const HOLD_NOT_KEPT: &str = "the API server answered that the hold is written, but did not keep the hold; a webhook or a proxy may be in between";
+
 /// A rollout that failed, and that is rolled back if that is wanted.
 pub struct FailedRollout {
     /// The reason of the failure.
@@ -81,8 +84,7 @@ impl RollbackEnd {
 
     /// Returns the end of a rollout that is back, and whose hold the server did not keep.
     pub fn hold_not_kept(reason: Reason, live: &Value) -> RollbackEnd {
-        let why = "the API server answered that the hold is written, but did not keep the hold; a webhook or a proxy may be in between";
-        RollbackEnd::failed_too(reason.and(why), live)
+        RollbackEnd::failed_too(reason.and(HOLD_NOT_KEPT), live)
     }
 
     /// Returns the end of a rollout whose rollback the server refuses.
