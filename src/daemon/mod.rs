@@ -98,7 +98,7 @@ pub struct Daemon {
     sources: JoinSet<()>,
     /// The sources that are followed, or were, by name.
     followed: BTreeMap<String, FollowedSource>,
-    /// Where the configuration comes from when it is read again.
+    /// The receiver of what was read of the configuration again.
     reloads: Option<mpsc::Receiver<Reload>>,
 }
 

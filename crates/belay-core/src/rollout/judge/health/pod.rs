@@ -16,7 +16,7 @@ pub struct PodAccount {
     pub seen: PodSeen,
     /// The cause for which it is not ready.
     pub fault: Fault,
-    /// How far it has come on the way to its start.
+    /// Its progress on the way to its start.
     pub start: PodStart,
 }
 

@@ -7,7 +7,7 @@ use super::{condition, text};
 /// States of a container that may start at any time, or that has started before.
 const NO_OBSTACLE: [&str; 4] = ["", "ContainerCreating", "PodInitializing", "CrashLoopBackOff"];
 
-/// How far a pod has come on the way to its start.
+/// The progress of a pod on the way to its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PodStart {
     /// A container of it runs, or has run.
