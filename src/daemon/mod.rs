@@ -249,11 +249,7 @@ impl Daemon {
         let (stop, ended) = (followed.stop.clone(), followed.ended.clone());
         self.followed.insert(name.clone(), followed);
         let asked = self.asked_of(&name);
-        let before = config.after.clone().map(|before| {
-            let asked = self.asked_of(&before);
-            asked.await_it();
-            SourceDependency { asked, status: self.status.subscribe(), name: before }
-        });
+        let before = config.after.clone().map(|before| self.dependency_on(before));
         let follower = Follower {
             interval: config.interval.0.as_secs(),
             cluster: cluster.server().map(str::to_owned),
@@ -297,18 +293,8 @@ impl Daemon {
                 previous.cancelled().await;
                 publisher.forget();
             }
-            let opened = match opened {
-                Some(opened) => opened,
-                None => {
-                    let place = place.clone();
-                    pool.run(move || place.open()).await
-                }
-            };
-            let opened = match opened {
-                Ok(mirror) => Some(mirror),
-                Err(error) => stop.run_until_cancelled(place.opened_after(error, &publisher, &pool)).await,
-            };
-            if let Some(mirror) = opened {
+            let mirror = stop.run_until_cancelled(place.opened(opened, &publisher, &pool)).await;
+            if let Some(mirror) = mirror {
                 Box::pin(parts(mirror).lead(leader, stop)).await;
             }
         };
@@ -342,6 +328,12 @@ impl Daemon {
             stop: stop.clone(),
         };
         (Some(leader), cluster.writing_while(may_write))
+    }
+
+    fn dependency_on(&mut self, name: String) -> SourceDependency {
+        let asked = self.asked_of(&name);
+        asked.await_it();
+        SourceDependency { asked, status: self.status.subscribe(), name }
     }
 
     fn asked_of(&mut self, source: &str) -> Arc<DependencyRequest> {

@@ -43,8 +43,26 @@ impl MirrorPlace {
         Ok(mirror)
     }
 
+    /// Opens the mirror, unless `tried` has it, again and again until it is open.
+    pub async fn opened(
+        self,
+        tried: Option<Result<Mirror, GitError>>,
+        status: &Publisher,
+        pool: &BlockingPool,
+    ) -> Mirror {
+        let place = self.clone();
+        let tried = match tried {
+            Some(tried) => tried,
+            None => pool.run(move || place.open()).await,
+        };
+        match tried {
+            Ok(mirror) => mirror,
+            Err(error) => self.opened_after(error, status, pool).await,
+        }
+    }
+
     /// Opens the mirror again and again after an error, and publishes what is in the way.
-    pub async fn opened_after(self, mut error: GitError, status: &Publisher, pool: &BlockingPool) -> Mirror {
+    async fn opened_after(self, mut error: GitError, status: &Publisher, pool: &BlockingPool) -> Mirror {
         let mut backoff = AGAIN;
         loop {
             let message = error.to_string();

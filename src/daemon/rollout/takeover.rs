@@ -76,11 +76,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// The patches that are needed one after the other, and the steps that follow.
+    type TakeoverCase<'a> = (&'static str, Vec<Option<&'a Value>>, Vec<TakeoverStep>);
+
     #[test]
     fn a_patch_that_changes_nothing_is_sent_after_a_wait_and_five_times_at_most() {
         use TakeoverStep::{Done, GivenUp, Patch, PatchAgain};
         let [a, b] = ["a", "b"].map(|name| json!([{"op": "remove", "path": name}]));
-        let table: [(&str, Vec<Option<&Value>>, Vec<TakeoverStep>); 4] = [
+        let table: [TakeoverCase<'_>; 4] = [
             ("nothing is another's", vec![None], vec![Done]),
             (
                 "one patch after the other",

@@ -60,7 +60,7 @@ fn receive_until(systemd: &Receiver<String>, begins: &str) -> String {
 async fn sources_come_and_go_and_a_broken_file_changes_nothing() {
     let mut stage = Fixture::new().await;
     for folder in ["one", "two"] {
-        stage.repository.write(&format!("{folder}/settings.yaml"), config_map(folder, "1"));
+        stage.repository.write(format!("{folder}/settings.yaml"), config_map(folder, "1"));
     }
     stage.repository.commit("Both");
     stage.repository.push();

@@ -116,21 +116,11 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
-    let of_embedded = |embedded: &Embedded| {
-        let cluster = Cluster::new(embedded.cluster.client_as("belay"), clock.clone());
-        cluster.of_server(&embedded.server.url())
-    };
-    let connections = Connections { globals: globals.clone(), embedded: embedded.as_ref().map(of_embedded) };
-    let mut clusters = BTreeMap::new();
-    for source in &config.source {
-        let (source, cluster) = connections.of(&config, source).await?;
-        clusters.insert(source.name.clone(), cluster.clone());
-        daemon.follow(source, &cluster)?;
-    }
+    let connections = Connections::new(globals, embedded.as_ref(), &clock);
+    let clusters = connections.follow(&config, &mut daemon).await?;
     let reloads = daemon.reloads();
     let status = daemon.status();
-    let looks = daemon.look_requests();
-    let (shown, sources) = shown_sources(&config, clusters, &looks).shown();
+    let (shown, sources) = shown_sources(&config, clusters, &daemon.look_requests()).shown();
     let _web = open_web(&config, &daemon, sources, state.path(), &clock).await?;
     let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
     let systemd = Systemd::of_this_process();
@@ -240,6 +230,25 @@ struct Connections {
 }
 
 impl Connections {
+    fn new(globals: &Globals, embedded: Option<&Embedded>, clock: &Clock) -> Connections {
+        let of_embedded = |embedded: &Embedded| {
+            let cluster = Cluster::new(embedded.cluster.client_as("belay"), clock.clone());
+            cluster.of_server(&embedded.server.url())
+        };
+        Connections { globals: globals.clone(), embedded: embedded.map(of_embedded) }
+    }
+
+    /// Lets the daemon follow every source, and returns their clusters by name.
+    async fn follow(&self, config: &Config, daemon: &mut Daemon) -> anyhow::Result<BTreeMap<String, Cluster>> {
+        let mut clusters = BTreeMap::new();
+        for source in &config.source {
+            let (source, cluster) = self.of(config, source).await?;
+            clusters.insert(source.name.clone(), cluster.clone());
+            daemon.follow(source, &cluster)?;
+        }
+        Ok(clusters)
+    }
+
     /// Returns a source with its cluster, and with its Lease in belay's own namespace where it names none.
     async fn of(&self, config: &Config, source: &SourceConfig) -> anyhow::Result<(SourceConfig, Cluster)> {
         if let Some(embedded) = &self.embedded {
