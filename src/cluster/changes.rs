@@ -117,14 +117,14 @@ impl Scope {
     pub(super) async fn follow(&self) -> WatchEnd {
         let mut trouble = WatchFault::default();
         let ended = self.follow_in(&mut trouble).await;
-        if trouble.since.is_some() && matches!(ended, WatchEnd::Denied(_)) && self.is_given_up().await.is_err() {
+        if trouble.since.is_some() && matches!(ended, WatchEnd::Denied(_)) && self.take_back_trouble().await.is_err() {
             return WatchEnd::Closed;
         }
         ended
     }
 
     /// Takes back what was said of trouble.
-    pub(super) async fn is_given_up(&self) -> Result<(), WatchEnd> {
+    pub(super) async fn take_back_trouble(&self) -> Result<(), WatchEnd> {
         self.send.send(Seen::Trouble(self.name(), None)).await.map_err(|_| WatchEnd::Closed)
     }
 
@@ -476,7 +476,7 @@ impl Scope {
             let (kind, seconds) = (&self.served.kind, since.elapsed().as_secs());
             info!(kind, failures = trouble.times, seconds, "watched again");
             *trouble = WatchFault::default();
-            self.is_given_up().await?;
+            self.take_back_trouble().await?;
         }
         trouble.backoff.reset();
         Ok(())

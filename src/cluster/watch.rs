@@ -203,7 +203,7 @@ impl WatchedKind {
     async fn give_up(&self, spaces: &mut Spaces, wanted: &BTreeSet<String>) -> Result<(), Closed> {
         for namespace in spaces.end_others(wanted).await {
             let (scope, _) = self.scope(Some(namespace));
-            scope.is_given_up().await.map_err(|_| Closed)?;
+            scope.take_back_trouble().await.map_err(|_| Closed)?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use tracing::{Instrument as _, info_span};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
-use crate::git::{Follow, GitError, InvalidLocation, Location, Mirror, Wake};
+use crate::git::{Follow, GitError, InvalidLocation, Mirror, Wake};
 use crate::history::{Follower, History, Retention};
 use crate::render::{SourcePaths, Tools};
 use crate::telemetry::Metrics;
@@ -220,18 +220,24 @@ impl Daemon {
     /// Fails when its configuration can't be used. A fault of the infrastructure (a repository that is away, a cluster that does not
     /// answer, a folder that can't be used) is no error: it is waited out, and told in the status.
     pub fn follow(&mut self, config: SourceConfig, cluster: &Cluster) -> Result<(), DaemonError> {
-        let (location, _) = checked(&config)?;
-        let opened = match self.mirror_place(&config, &location).open() {
+        let (place, follow) = self.checked(&config)?;
+        let opened = match place.open() {
             // The configuration is wrong.
             Err(error @ GitError::Refused { .. }) => return Err(DaemonError::Mirror { name: config.name, error }),
             opened => opened,
         };
-        self.begin(config, cluster, Some(opened))
+        self.begin(config, cluster, (place, follow), Some(opened));
+        Ok(())
     }
 
-    fn mirror_place(&self, config: &SourceConfig, location: &Location) -> MirrorPlace {
+    /// Returns the place of a source's mirror and its subject, if its configuration can be used.
+    fn checked(&self, config: &SourceConfig) -> Result<(MirrorPlace, Follow), DaemonError> {
+        let name = || config.name.clone();
+        let location = config.repository.parse().map_err(|error| DaemonError::Location { name: name(), error })?;
+        let follow = what_to_follow(config).map_err(|message| DaemonError::Follow { name: name(), message })?;
         let folder = self.history.folder().below("sources").below(&config.name);
-        MirrorPlace { folder, location: location.clone(), credentials: credentials(config, location) }
+        let credentials = credentials(config, &location);
+        Ok((MirrorPlace { folder, location, credentials }, follow))
     }
 
     /// Begins the loop of a source, when the one that it has already has ended. Its mirror is opened there, unless it is open.
@@ -239,11 +245,10 @@ impl Daemon {
         &mut self,
         config: SourceConfig,
         cluster: &Cluster,
+        (place, follow): (MirrorPlace, Follow),
         opened: Option<Result<Mirror, GitError>>,
-    ) -> Result<(), DaemonError> {
+    ) {
         let name = config.name.clone();
-        let (location, follow) = checked(&config)?;
-        let place = self.mirror_place(&config, &location);
         let previous = self.followed.get(&name).map(FollowedSource::stopped);
         let followed = FollowedSource::new(config.clone(), &self.stop);
         let (stop, ended) = (followed.stop.clone(), followed.ended.clone());
@@ -264,7 +269,7 @@ impl Daemon {
             paths: SourcePaths::of(config.path.iter()),
             follow,
             wake: match self.options.blocking_pool {
-                BlockingPool::Threads(_) => Wake::new(&location).map(Arc::new),
+                BlockingPool::Threads(_) => Wake::new(&place.location).map(Arc::new),
                 BlockingPool::InTurn(_) => None,
             },
             blocking_pool: self.options.blocking_pool.clone(),
@@ -299,7 +304,6 @@ impl Daemon {
             }
         };
         self.sources.spawn(following.instrument(span));
-        Ok(())
     }
 
     /// Returns the holder of a source's Lease, and the cluster for what may be written only meanwhile. Without an
@@ -348,12 +352,4 @@ impl Daemon {
             () = keeping => {}
         }
     }
-}
-
-/// Returns the location and the subject of a source whose configuration can be used.
-fn checked(config: &SourceConfig) -> Result<(Location, Follow), DaemonError> {
-    let name = || config.name.clone();
-    let location = config.repository.parse().map_err(|error| DaemonError::Location { name: name(), error })?;
-    let follow = what_to_follow(config).map_err(|message| DaemonError::Follow { name: name(), message })?;
-    Ok((location, follow))
 }

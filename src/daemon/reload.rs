@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::shared::source_dependency::LookRequest;
-use super::{Daemon, DaemonError, checked};
+use super::{Daemon, DaemonError};
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 
@@ -85,11 +85,13 @@ impl Daemon {
 
     fn reload(&mut self, reload: Reload) {
         match reload {
-            Reload::Refused { file, why } => self.publish_refusal(&file, Some(&why)),
+            Reload::Refused { file, why } => {
+                self.publish_refusal(&[(file, format!("{why}; the configuration of before is followed"))].into());
+            }
             Reload::Sources { sources, done } => {
                 let changed = self.follow_only(sources).map(|()| self.look_requests());
                 if changed.is_ok() {
-                    self.publish_refusal("", None);
+                    self.publish_refusal(&BTreeMap::new());
                 }
                 // Nobody waits for it any more where belay is about to end.
                 drop(done.send(changed));
@@ -97,15 +99,11 @@ impl Daemon {
         }
     }
 
-    /// Publishes at every source why the configuration file was refused, or that it is taken.
-    fn publish_refusal(&self, file: &str, why: Option<&str>) {
-        let refusal: BTreeMap<String, String> = why
-            .map(|why| (file.to_owned(), format!("{why}; the configuration of before is followed")))
-            .into_iter()
-            .collect();
+    /// Publishes at every source why the configuration file was refused, by the file; nothing where it is taken.
+    fn publish_refusal(&self, refusal: &BTreeMap<String, String>) {
         self.status.send_if_modified(|status| {
-            let differs = status.sources.values().any(|source| source.obstacles.configuration != refusal);
-            status.sources.values_mut().for_each(|source| source.obstacles.configuration.clone_from(&refusal));
+            let differs = status.sources.values().any(|source| source.obstacles.configuration != *refusal);
+            status.sources.values_mut().for_each(|source| source.obstacles.configuration.clone_from(refusal));
             differs
         });
     }
@@ -113,22 +111,23 @@ impl Daemon {
     /// Follows these sources: new ones begin, those that are not among them end, and changed ones are taken up where they
     /// are. All are checked before anything is changed.
     fn follow_only(&mut self, sources: Vec<(SourceConfig, Cluster)>) -> Result<(), DaemonError> {
-        sources.iter().try_for_each(|(config, _)| checked(config).map(drop))?;
-        let names: BTreeSet<&String> = sources.iter().map(|(config, _)| &config.name).collect();
+        let check = |(config, cluster): (SourceConfig, Cluster)| Ok((self.checked(&config)?, config, cluster));
+        let sources = sources.into_iter().map(check).collect::<Result<Vec<_>, DaemonError>>()?;
+        let names: BTreeSet<&String> = sources.iter().map(|(_, config, _)| &config.name).collect();
         for (name, followed) in &mut self.followed {
             if !names.contains(name) && followed.config.take().is_some() {
                 info!(source = name, "the source left the configuration");
                 followed.stop.cancel();
             }
         }
-        for (config, cluster) in sources {
+        for (subject, config, cluster) in sources {
             let known = self.followed.get(&config.name).and_then(|followed| followed.config.as_ref());
             match known {
                 Some(known) if *known == config => continue,
                 Some(_) => info!(source = config.name, "the configuration of the source changed"),
                 None => info!(source = config.name, "the source is in the configuration now"),
             }
-            self.begin(config, &cluster, None)?;
+            self.begin(config, &cluster, subject, None);
         }
         Ok(())
     }

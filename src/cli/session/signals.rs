@@ -2,9 +2,24 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Returns the stream of SIGHUPs; `None` where the signal can't be received.
-pub(in crate::cli) fn hangups() -> Option<Signal> {
-    signal(SignalKind::hangup()).ok()
+/// The SIGHUPs of this process; none come where the signal can't be received.
+pub(in crate::cli) struct Hangups(Option<Signal>);
+
+impl Hangups {
+    /// Receives the signal from here on.
+    pub fn receive() -> Hangups {
+        Hangups(signal(SignalKind::hangup()).ok())
+    }
+
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
+        if let Some(signal) = &mut self.0
+            && signal.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
 }
 
 /// Waits for SIGTERM or SIGINT.

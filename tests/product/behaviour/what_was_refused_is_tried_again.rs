@@ -175,7 +175,7 @@ async fn other_words_of_each_refusal_are_told_ever_later() {
         assert!(tries >= 18, "{code}: {tries} tries");
         assert!((4..=12).contains(&told.len()), "{code}: told {} times: {told:#?}", told.len());
         assert!(steps <= 14, "{code}: {steps} steps");
-        // Whoever mends it hears of it at once.
+        // A person who mends it hears of it at once.
         tap.rule(|_, _| Fate::Pass);
         tokio::time::sleep(Duration::from_mins(6)).await;
         assert!(

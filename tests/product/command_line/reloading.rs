@@ -86,3 +86,29 @@ async fn sources_come_and_go_and_a_broken_file_changes_nothing() {
     until_status(&stage, "no warning", |said| !said.contains("of before")).await;
     assert!(stage.log().contains("the source left the configuration"), "{}", stage.log());
 }
+
+/// A manager that hangs: the messages about the reload are not taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_stops_although_systemd_takes_no_message_about_the_reload() {
+    let mut stage = Fixture::new().await;
+    stage.repository.write("one/settings.yaml", config_map("one", "1"));
+    stage.repository.commit("One");
+    stage.repository.push();
+    let socket = stage.home.path().join("notify");
+    let _deaf = UnixDatagram::bind(&socket).unwrap();
+    let filler = UnixDatagram::unbound().unwrap();
+    filler.set_nonblocking(true).unwrap();
+    while filler.send_to(b"X=1", &socket).is_ok() {}
+    configure(&stage, &["one"], "");
+    let mut daemon = start(&stage, &socket);
+    until_status(&stage, "it follows", |said| said.contains("one is at") && said.contains("synced")).await;
+    daemon.signal("-HUP");
+    let began = Instant::now();
+    while !stage.log().contains("the configuration was read again") {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", stage.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    daemon.signal("-TERM");
+    let ended = daemon.ended().await.expect("it stops");
+    assert!(ended.success(), "{ended}: {}", stage.log());
+}

@@ -117,9 +117,10 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
     let connections = Connections::new(globals, embedded.as_ref(), &clock);
-    let clusters = connections.follow(&config, &mut daemon).await?;
-    let reloads = daemon.reloads();
-    let status = daemon.status();
+    let sources = connections.of_all(&config).await?;
+    let clusters = clusters(&sources);
+    sources.into_iter().try_for_each(|(source, cluster)| daemon.follow(source, &cluster))?;
+    let (reloads, status) = (daemon.reloads(), daemon.status());
     let (shown, sources) = shown_sources(&config, clusters, &daemon.look_requests()).shown();
     let _web = open_web(&config, &daemon, sources, state.path(), &clock).await?;
     let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
@@ -222,6 +223,11 @@ fn branches(config: &Config) -> BTreeMap<String, String> {
     followed.map(|source| (source.name.clone(), source.branch.clone())).collect()
 }
 
+/// Returns the clusters of sources, by the names of those.
+fn clusters(sources: &[(SourceConfig, Cluster)]) -> BTreeMap<String, Cluster> {
+    sources.iter().map(|(source, cluster)| (source.name.clone(), cluster.clone())).collect()
+}
+
 /// The connections to the clusters that a configuration names.
 struct Connections {
     globals: Globals,
@@ -238,15 +244,13 @@ impl Connections {
         Connections { globals: globals.clone(), embedded: embedded.map(of_embedded) }
     }
 
-    /// Lets the daemon follow every source, and returns their clusters by name.
-    async fn follow(&self, config: &Config, daemon: &mut Daemon) -> anyhow::Result<BTreeMap<String, Cluster>> {
-        let mut clusters = BTreeMap::new();
+    /// Returns every source with its cluster.
+    async fn of_all(&self, config: &Config) -> anyhow::Result<Vec<(SourceConfig, Cluster)>> {
+        let mut all = Vec::new();
         for source in &config.source {
-            let (source, cluster) = self.of(config, source).await?;
-            clusters.insert(source.name.clone(), cluster.clone());
-            daemon.follow(source, &cluster)?;
+            all.push(self.of(config, source).await?);
         }
-        Ok(clusters)
+        Ok(all)
     }
 
     /// Returns a source with its cluster, and with its Lease in belay's own namespace where it names none.

@@ -1,6 +1,5 @@
 //! Reads the configuration file again: at SIGHUP, and when it has changed.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{Connections, branches, commit_urls, read_file, shown_sources};
+use super::{Connections, branches, clusters, commit_urls, read_file, shown_sources};
 use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -38,20 +37,14 @@ pub(super) struct Reloader {
 impl Reloader {
     /// Sends notices, and reads the configuration again, until it is cancelled.
     pub async fn run(self, mut config: Config, stop: CancellationToken) {
-        let mut hangups = signals::hangups();
+        let mut hangups = signals::Hangups::receive();
         let mut sending = self.receivers.send(&config);
-        let mut file = ConfigFile { taken: Some(Ok(config.clone())), seen: None };
+        let mut file = ConfigFile { taken: Ok(config.clone()), seen: None };
         loop {
-            let hangup = async {
-                match &mut hangups {
-                    Some(hangups) => hangups.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
             let is_asked = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                Some(()) = hangup => true,
+                () = hangups.next() => true,
                 () = tokio::time::sleep(CHECK), if self.file.is_some() => false,
             };
             let Some(path) = &self.file else {
@@ -60,12 +53,14 @@ impl Reloader {
             };
             let Some(read) = file.read(path, is_asked) else { continue };
             self.systemd.reloading();
-            if let Some(new) = self.take(path, read, &config).await {
+            let taken = stop.run_until_cancelled(self.take(path, read, &config)).await;
+            if let Some(new) = taken.flatten() {
                 sending.stop().await;
                 sending = self.receivers.send(&new);
                 config = new;
             }
-            self.systemd.ready().await;
+            // A systemd that takes no message must not keep belay from its end.
+            stop.run_until_cancelled(self.systemd.ready()).await;
         }
         sending.stop().await;
     }
@@ -81,7 +76,7 @@ impl Reloader {
             Ok(new) => {
                 self.receivers.metrics.configuration_read(true);
                 info!(file, "the configuration was read again");
-                later(old, &new).into_iter().for_each(|key| warn!(file, key, "takes effect at the next start"));
+                needs_restart(old, &new).into_iter().for_each(|key| warn!(file, key, "takes effect at the next start"));
                 Some(new)
             }
             Err(why) => {
@@ -96,12 +91,8 @@ impl Reloader {
 
     /// Lets the daemon follow the sources of a configuration.
     async fn follow(&self, config: &Config) -> anyhow::Result<()> {
-        let (mut sources, mut clusters) = (Vec::new(), BTreeMap::new());
-        for source in &config.source {
-            let (source, cluster) = self.connections.of(config, source).await?;
-            clusters.insert(source.name.clone(), cluster.clone());
-            sources.push((source, cluster));
-        }
+        let sources = self.connections.of_all(config).await?;
+        let clusters = clusters(&sources);
         let (done, answer) = oneshot::channel();
         self.reloads.send(Reload::Sources { sources, done }).await.ok().context("belay is about to end")?;
         let looks = answer.await.context("belay is about to end")??;
@@ -113,7 +104,7 @@ impl Reloader {
 }
 
 /// Returns the sections that differ and are read at the start only.
-fn later(old: &Config, new: &Config) -> Vec<&'static str> {
+fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let address = |config: &Config| (config.web.listen, config.web.allowed_hosts.clone());
     [
         ("[web] listen, allowed_hosts", address(old) != address(new)),
@@ -126,10 +117,9 @@ fn later(old: &Config, new: &Config) -> Vec<&'static str> {
 }
 
 /// The configuration file, as it was seen.
-#[derive(Default)]
 struct ConfigFile {
     /// The content that was taken, or refused.
-    taken: Option<Result<Config, String>>,
+    taken: Result<Config, String>,
     /// A newer content, seen once.
     seen: Option<Result<Config, String>>,
 }
@@ -143,13 +133,13 @@ impl ConfigFile {
     /// Returns a content that is new, and was seen twice or was asked for.
     fn notice(&mut self, read: Result<Config, String>, is_asked: bool) -> Option<Result<Config, String>> {
         let is_settled = is_asked || self.seen.as_ref() == Some(&read);
-        let is_new = is_asked || self.taken.as_ref() != Some(&read);
-        self.seen = Some(read);
+        let is_new = is_asked || self.taken != read;
+        self.seen = Some(read.clone());
         if !(is_settled && is_new) {
             return None;
         }
-        self.taken.clone_from(&self.seen);
-        self.taken.clone()
+        self.taken.clone_from(&read);
+        Some(read)
     }
 }
 
@@ -210,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_file_is_taken_when_it_was_seen_twice_or_was_asked_for() {
-        let mut file = ConfigFile::default();
+        let mut file = ConfigFile { taken: config("first"), seen: None };
         let broken = || Err("belay.toml:3:1: expected a value".to_owned());
         for (read, is_asked, is_taken) in [
             (config("main"), false, false),
@@ -233,9 +223,9 @@ mod tests {
     fn sections_that_are_read_at_the_start_only_are_named() {
         let old = config("main").unwrap();
         let mut new = config("next").unwrap();
-        assert!(later(&old, &new).is_empty());
+        assert!(needs_restart(&old, &new).is_empty());
         new.web.listen = Some("127.0.0.1:9000".parse().unwrap());
         new.render.helm = Some("/opt/helm".into());
-        assert_eq!(later(&old, &new), ["[web] listen, allowed_hosts", "[render]"]);
+        assert_eq!(needs_restart(&old, &new), ["[web] listen, allowed_hosts", "[render]"]);
     }
 }
