@@ -32,6 +32,9 @@ pub use span::{InvalidSpan, Span};
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The sources to follow.
+    // One that is missing is told in words of its own.
+    #[serde(default)]
+    #[schemars(required)]
     pub source: Vec<SourceConfig>,
     /// The login to clusters.
     #[serde(default)]

@@ -51,7 +51,8 @@
 //! | [`allocator`] | a leaf: the C library's allocator, which is to give freed memory back | the memory of the process |
 //! | [`interim_answers`] | a leaf: the bound of the interim answers (1xx) that servers send | hyper |
 //! | [`parent_death_signal`] | a leaf: child processes end when belay is killed | the kernel |
-//! | [`regular_file`] | a leaf: files that are read as a whole, regular ones only and up to a limit | those files |
+//! | [`regular_file`] | files that are read as a whole, regular ones only and up to a limit | those files |
+//! | [`unit_credential`] | a leaf: the credentials that a unit of systemd gives its service | nothing |
 //! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
@@ -133,7 +134,7 @@
 //! | reads, lists and watches, of which objects come as text, with the memory that each takes reckoned before; which kinds are served; one request, its answer while it arrives, whether that is the object that was asked for, and when it is made again | `src/cluster/read` `src/cluster/pages` `src/cluster/watch`, `src/cluster/object_text`; `src/cluster/discovery` `src/cluster/kinds`; `src/cluster/call` `src/cluster/response_body` `src/cluster/object_answer` `src/cluster/retry` |
 //! | writes of the daemon and of the commands; a write that is not allowed without the Lease | `src/cluster/apply` `src/cluster/patch`; `src/cluster/lease` |
 //! | the reason for which a workload does not come up (pods, events, last lines), without secrets; Kubernetes Events about it; an API server that does not answer, or is ready and can't serve one object (`readiness`) | `src/cluster/evidence` `src/cluster/masking`; `src/cluster/events`; `src/cluster/outage` `src/cluster/readiness` |
-//! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`; set aside: `src/history/store/aside`; a full disk: `src/history/store/disk_space`) |
+//! | `history.db`: opened, refused where a newer belay wrote it, set aside where it is damaged | `src/history/store/file` (formats: `src/history/store/format`; an older one copied and brought up: `src/history/store/upgrade`; set aside: `src/history/store/aside`; a full disk: `src/history/store/disk_space`) |
 //! | writes into it: plans, the line of the timeline in which a record counts, forgetting, the outbox of notices (the outcome of a commit: `commit`) | `src/history/write/begin` `src/history/write/timeline_plan` `src/history/write/retention` `src/history/notices` |
 //! | questions to it: records, the timeline, the four figures of delivery, earlier templates | `src/history/query` (`records` `timeline` `stats` `templates`) |
 //! | pages for people, a file each; their live change; diffs, the progress of rollouts, links to the forge | `src/web/pages`; `src/web/live`; `src/web/manifest_diff` `src/web/rollout_progress` `src/web/forge` |
@@ -184,5 +185,6 @@ pub mod render;
 pub mod state_folder;
 pub mod telemetry;
 pub mod tls;
+pub mod unit_credential;
 pub mod user_agent;
 pub mod web;

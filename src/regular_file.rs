@@ -9,6 +9,8 @@ use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::unit_credential;
+
 /// The most files and folders that are looked at.
 const MOST: usize = 1_000_000;
 
@@ -49,10 +51,18 @@ fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).map_err(|error| {
         // The system says of a socket, and of a pipe without a reader, that there is no such device.
         let irregular = std::fs::metadata(path).and_then(|found| check_regular(&found)).err();
-        irregular.filter(|irregular| irregular.kind() == ErrorKind::InvalidInput).unwrap_or(error)
+        irregular
+            .filter(|irregular| irregular.kind() == ErrorKind::InvalidInput)
+            .unwrap_or_else(|| with_advice(error, path))
     })?;
     check_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Adds what to do about a file that is missing.
+fn with_advice(error: Error, path: &Path) -> Error {
+    let advice = unit_credential::line_of_missing(path).filter(|_| error.kind() == ErrorKind::NotFound);
+    advice.map(|advice| Error::new(error.kind(), format!("{error}; {advice}"))).unwrap_or(error)
 }
 
 fn own(options: &mut OpenOptions, path: &Path) -> Result<File> {

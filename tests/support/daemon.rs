@@ -149,7 +149,7 @@ impl World {
         let repository = Repository::new();
         let mut config = SourceConfig::of(repository.path().display().to_string());
         config.name = "shop".to_owned();
-        config.interval = belay::config::Span(Duration::from_secs(1));
+        config.interval = belay::config::Span(Duration::from_secs(5));
         World {
             repository,
             belays: client.clone(),

@@ -18,6 +18,7 @@ use crate::cluster::{Cluster, Connector, connect, without_credentials};
 use crate::config::Span;
 use crate::daemon::ask_daemon;
 use crate::regular_file::open_regular;
+use crate::unit_credential::is_credential;
 
 /// The longest time until a connection is made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,6 +101,12 @@ fn check_connection_files(kubeconfig: &Path) -> anyhow::Result<()> {
     };
     is_readable(kubeconfig).map_err(failed(kubeconfig))?;
     let Ok(read) = Kubeconfig::read_from(kubeconfig) else { return Ok(()) };
+    if read.clusters.is_empty() && is_credential(kubeconfig) {
+        bail!(
+            "the service has no kubeconfig: put one at /etc/belay/kubeconfig, readable by root alone, or where \
+             LoadCredential=kubeconfig: of the unit says (systemctl cat belay)"
+        );
+    }
     let users = read.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
     let tokens = users.filter_map(|user| user.token_file.as_ref()).map(PathBuf::from);
     for file in certificate_files(&read).into_iter().chain(tokens) {

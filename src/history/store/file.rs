@@ -17,6 +17,7 @@ use super::damage::{DamageCheck, cannot_open, full_disk, is_damage, wants_a_chec
 use super::deleted::{leave_logs, make_again};
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
+use super::upgrade::upgrade;
 use crate::blocking::blocking;
 use crate::history::error::{HistoryError, io};
 use crate::regular_file::check_own;
@@ -391,11 +392,16 @@ fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFaul
         }
     }
     set_up(&connection).map_err(judge)?;
-    migrate(&mut connection).map_err(judge)?;
     let opened = match found {
-        0 => OpenedHistory::Fresh,
+        0 => {
+            migrate(&mut connection).map_err(judge)?;
+            OpenedHistory::Fresh
+        }
         _ if found == known => OpenedHistory::Existing,
-        _ => OpenedHistory::Migrated { from: found, to: known },
+        _ => {
+            upgrade(&mut connection, path, found).map_err(OpenFault::Final)?;
+            OpenedHistory::Migrated { from: found, to: known }
+        }
     };
     Ok((connection, opened))
 }

@@ -9,3 +9,4 @@ pub(in crate::history) mod file;
 pub(in crate::history) mod format;
 pub(in crate::history) mod private;
 pub(in crate::history) mod rows;
+pub(in crate::history) mod upgrade;

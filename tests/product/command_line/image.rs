@@ -1,6 +1,6 @@
-//! The program in the image: `distroless/cc-debian12`, in which there is no shell, no libz, and little else.
+//! The program in the image, in which there is no shell, and little else: in the root that `.ci/image-root` fills, and in the
+//! image that `.ci/image` makes.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -8,78 +8,44 @@ use std::process::Command;
 
 use belay::config::Config;
 
+use crate::fixture::Fixture;
 use crate::program::{Ran, finish};
-
-/// The shared libraries of `distroless/cc-debian12`: those of libc6, libssl3, libgcc-s1, libgomp1 and libstdc++6.
-const LIBRARIES: [&str; 13] = [
-    "ld-linux-x86-64.so.2",
-    "ld-linux-aarch64.so.1",
-    "libc.so.6",
-    "libm.so.6",
-    "libdl.so.2",
-    "libpthread.so.0",
-    "librt.so.1",
-    "libresolv.so.2",
-    "libssl.so.3",
-    "libcrypto.so.3",
-    "libgcc_s.so.1",
-    "libgomp.so.1",
-    "libstdc++.so.6",
-];
+use crate::support::daemon::config_map;
 
 fn file(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Returns the output of a program, or nothing if it is missing.
-fn asked(program: &str, args: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(args).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+/// Runs a script of `.ci/`.
+fn script(name: &str, args: &[&Path]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci").join(name);
+    does("bash", &[&[script.as_path()], args].concat());
 }
 
-#[test]
-fn it_needs_no_library_that_the_image_lacks() {
-    let Some(told) = asked("readelf", &["--dynamic", env!("CARGO_BIN_EXE_belay")]) else {
-        eprintln!("not looked at: there is no readelf");
-        return;
-    };
-    let needed: BTreeSet<&str> = told
-        .lines()
-        .filter(|line| line.contains("(NEEDED)"))
-        .filter_map(|line| line.split_once('[')?.1.split_once(']'))
-        .map(|(name, _)| name)
-        .collect();
-    assert!(needed.contains("libc.so.6"), "{told}");
-    let lacking: Vec<&&str> = needed.iter().filter(|name| !LIBRARIES.contains(*name)).collect();
-    assert!(lacking.is_empty(), "distroless/cc-debian12 has no {lacking:?}");
+/// Returns true when all of these programs are there, and this is root; else says what is not tried.
+pub fn can_try(what: &str, programs: &[&str]) -> bool {
+    let missing: Vec<&&str> = programs.iter().filter(|program| !is_there(program)).collect();
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    if !is_root || !missing.is_empty() {
+        eprintln!("not tried: {what}: it needs root and {}", programs.join(", "));
+    }
+    is_root && missing.is_empty()
 }
 
-/// Returns a folder with nothing but the program and the libraries that it and the image have. `None` if it can't be
-/// made, or nobody may run in it.
+fn is_there(program: &str) -> bool {
+    ["/usr/local/bin", "/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(program).exists())
+}
+
+/// Returns the root of the image. `None` if it can't be made, or nobody may run in it.
 fn root() -> Option<tempfile::TempDir> {
-    let libraries = asked("ldd", &[env!("CARGO_BIN_EXE_belay")]);
-    if libraries.is_none() || fs::metadata("/proc/self").unwrap().uid() != 0 || !Path::new("/usr/sbin/chroot").exists()
-    {
-        eprintln!("not tried in the image's root: it needs root, chroot and ldd");
+    if !can_try("belay in the image's root", &["chroot", "ldd", "dpkg", "update-ca-certificates"]) {
         return None;
     }
     let root = tempfile::tempdir().unwrap();
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let copy = |from: &str, to: &str| {
-        let to = root.path().join(to.trim_start_matches('/'));
-        fs::create_dir_all(to.parent().unwrap()).unwrap();
-        fs::copy(from, to).unwrap();
-    };
-    for line in libraries.unwrap_or_default().lines() {
-        let path = line.split_once("=> ").map_or(line, |(_, path)| path).trim().split(" (").next().unwrap_or_default();
-        let name = path.rsplit('/').next().unwrap_or_default();
-        if path.starts_with('/') && LIBRARIES.contains(&name) {
-            copy(path, path);
-        }
-    }
-    copy(env!("CARGO_BIN_EXE_belay"), "/usr/local/bin/belay");
-    fs::create_dir(root.path().join("tmp")).unwrap();
-    fs::set_permissions(root.path().join("tmp"), fs::Permissions::from_mode(0o1777)).unwrap();
+    script("image-root", &[root.path(), Path::new(env!("CARGO_BIN_EXE_belay"))]);
+    // These tests run it as root.
+    does("chown", &[Path::new("root:root"), &root.path().join("var/lib/belay")]);
     Some(root)
 }
 
@@ -99,7 +65,13 @@ fn it_runs_in_a_root_that_has_nothing_else() {
         (0, concat!("belay ", env!("CARGO_PKG_VERSION"), "\nkustomize: not found\nhelm: not found\n")),
         "{ran:?}"
     );
-    fs::create_dir_all(root.path().join("etc/belay")).unwrap();
+    let programs: Vec<_> = ["usr/bin", "usr/local/bin"]
+        .iter()
+        .flat_map(|folder| fs::read_dir(root.path().join(folder)).unwrap())
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(programs, ["belay"]);
+    assert!(root.path().join("usr/share/doc/libc6/copyright").exists(), "the licences are there");
     fs::create_dir_all(root.path().join("shop")).unwrap();
     fs::write(root.path().join("etc/belay/belay.toml"), configuration()).unwrap();
     fs::write(root.path().join("shop/web.yaml"), file("manifests/sample/web.yaml")).unwrap();
@@ -147,8 +119,93 @@ fn the_manifests_and_the_image_fit() {
     assert_eq!(container["image"], image);
     let dockerfile = file("Dockerfile");
     let user = format!("USER {}:{}", pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsGroup"]);
-    for line in [format!("--tag {image} ."), "FROM gcr.io/distroless/cc-debian12".to_owned(), user] {
+    for line in [format!("--tag {image} ."), user.clone(), ".ci/image-root /image".to_owned()] {
         assert!(dockerfile.contains(&line), "{line}");
     }
+    assert!(file(".ci/image").contains(&user.replace("USER ", "--config.user ")), "{user}");
     assert!(file("README.md").contains(&format!("docker build --tag {image} .")));
+}
+
+/// Returns how the image runs, as `umoci unpack` says, in the network of this machine and with a root that can't be written.
+fn bundle(folder: &Path, args: &[&str]) {
+    let path = folder.join("bundle/config.json");
+    let mut spec: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(spec["process"]["user"], serde_json::json!({"uid": 65532, "gid": 65532}));
+    assert_eq!(spec["process"]["args"], serde_json::json!(["/usr/local/bin/belay"]));
+    spec["process"]["args"].as_array_mut().unwrap().extend(args.iter().map(|arg| serde_json::Value::from(*arg)));
+    spec["process"]["terminal"] = false.into();
+    spec["process"]["noNewPrivileges"] = true.into();
+    spec["process"]["capabilities"] = serde_json::json!({});
+    spec["root"]["readonly"] = true.into();
+    spec["linux"]["namespaces"].as_array_mut().unwrap().retain(|namespace| namespace["type"] != "network");
+    spec["linux"]["resources"] = serde_json::json!({});
+    let writable = |at: &str| serde_json::json!({"destination": at, "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "uid=65532", "gid=65532"]});
+    let mounts = spec["mounts"].as_array_mut().unwrap();
+    mounts.retain(|mount| mount["type"] != "cgroup");
+    mounts.extend([writable("/tmp"), writable("/var/lib/belay")]);
+    mounts.push(serde_json::json!({
+        "destination": "/fixture", "type": "bind", "source": folder.join("fixture"), "options": ["rbind", "ro"],
+    }));
+    fs::write(path, spec.to_string()).unwrap();
+}
+
+/// Unpacks the archive of an image into a bundle.
+fn unpack(folder: &Path, archive: &Path) {
+    let image = folder.join("image");
+    fs::create_dir(&image).unwrap();
+    does("tar", &[Path::new("xf"), archive, Path::new("-C"), &image]);
+    let tagged = format!("{}:{}", image.display(), env!("CARGO_PKG_VERSION"));
+    does("umoci", &[Path::new("unpack"), Path::new("--image"), Path::new(&tagged), &folder.join("bundle")]);
+}
+
+/// Runs a program, which does it.
+pub fn does(program: &str, args: &[&Path]) {
+    let mut command = Command::new(program);
+    command.args(args);
+    let ran = finish(command, "");
+    assert_eq!(ran.code, 0, "{program}: {ran:?}");
+}
+
+/// Runs the bundle with these arguments.
+fn run_image(folder: &Path, args: &[&str]) -> Ran {
+    bundle(folder, args);
+    let mut command = Command::new("runc");
+    command.arg("--root").arg(folder.join("runc")).args(["run", "--bundle"]).arg(folder.join("bundle"));
+    command.arg(format!("belay-{}", std::process::id()));
+    finish(command, "")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_rolls_out_in_a_container_with_a_read_only_root() {
+    if !can_try("the image in a container", &["runc", "umoci", "ldd", "dpkg", "update-ca-certificates"]) {
+        return;
+    }
+    let mut stage = Fixture::new().await;
+    let commit = stage.repository.commit_file("settings.yaml", &config_map("settings", "1"), "First version");
+    stage.repository.push();
+    let folder = tempfile::tempdir().unwrap();
+    let belay = Path::new(env!("CARGO_BIN_EXE_belay"));
+    let name = concat!("belay-", env!("CARGO_PKG_VERSION"), ".tar");
+    let [first, second] = ["first", "second"].map(|made| folder.path().join(made));
+    for made in [&first, &second] {
+        script("image", &[made, belay]);
+    }
+    let image = fs::read(first.join(name)).unwrap();
+    assert!(image == fs::read(second.join(name)).unwrap(), "the same program gives the same bytes");
+    unpack(folder.path(), &first.join(name));
+    let fixture = folder.path().join("fixture");
+    fs::create_dir(&fixture).unwrap();
+    does("cp", &[&stage.home.path().join("kubeconfig"), &fixture.join("kubeconfig")]);
+    does("cp", &[Path::new("-r"), stage.repository.path(), &fixture.join("shop.git")]);
+    // The user of the image.
+    does("chown", &[Path::new("-R"), Path::new("65532:65532"), &fixture]);
+    let ran = run_image(
+        folder.path(),
+        &["run", "--once", "--repository", "/fixture/shop.git", "--kubeconfig", "/fixture/kubeconfig"],
+    );
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.err.contains(&commit[..7]), "{ran:?}");
+    let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::all(stage.cluster.client());
+    let maps = maps.list(&kube::api::ListParams::default()).await.unwrap();
+    assert!(maps.iter().any(|map| map.metadata.name.as_deref() == Some("settings")), "{ran:?}");
 }

@@ -14,6 +14,7 @@ mod workstation;
 
 mod basics;
 mod beside_kubectl;
+mod booted;
 mod by_hand;
 mod checking;
 mod cluster;
@@ -29,6 +30,7 @@ mod image;
 mod importing;
 mod kustomized;
 mod lost_folders;
+mod memory_limits;
 mod monitoring;
 mod notifying;
 mod operating;

@@ -223,7 +223,8 @@ fn a_file_of_the_first_format_is_read_for_ever() {
     connection.execute_batch(include_str!("version_1.sql")).unwrap();
     drop(connection);
     let (history, opened) = open(folder.path());
-    assert!(matches!(opened, OpenedHistory::Existing | OpenedHistory::Migrated { from: 1, .. }), "{opened:?}");
+    assert!(matches!(opened, OpenedHistory::Migrated { from: 1, .. }), "{opened:?}");
+    a_copy_of_the_first_format_is_kept(folder.path());
     let records = history.records(&Query::default()).unwrap();
     let told: Vec<String> = records
         .iter()
@@ -237,6 +238,29 @@ fn a_file_of_the_first_format_is_read_for_ever() {
     let good = history.last_good("shop", &super::deployment("web")).unwrap().unwrap();
     assert_eq!(good.template, Some(serde_json::json!({"spec": {"containers": []}})));
     recorded(&history, 1, "web", Outcome::Complete, 10);
+}
+
+fn a_copy_of_the_first_format_is_kept(folder: &Path) {
+    let path = folder.join("history.db.format-1");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let copy = rusqlite::Connection::open(&path).unwrap();
+    let format: i32 = copy.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    let records: i64 = copy.query_row("SELECT count(*) FROM records", [], |row| row.get(0)).unwrap();
+    assert_eq!((format, records), (1, 2));
+}
+
+#[test]
+fn a_history_that_cannot_be_copied_keeps_its_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("history.db");
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    connection.execute_batch(include_str!("version_1.sql")).unwrap();
+    // A folder is where the copy belongs.
+    fs::create_dir_all(folder.path().join("history.db.format-1/taken")).unwrap();
+    let refused = History::open(folder.path(), at(0)).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("history.db.format-1"), "{refused}");
+    let format: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(format, 1);
 }
 
 /// A disk of its own, unmounted when this is dropped.
