@@ -15,6 +15,8 @@ struct ControlGroup {
     folder: PathBuf,
     /// The file that tells of kills.
     events: &'static str,
+    /// The file with the most memory that there was.
+    peak: &'static str,
 }
 
 impl Drop for ControlGroup {
@@ -27,11 +29,11 @@ impl ControlGroup {
     /// Makes one, of either version of control groups. `None` if nobody may make one here.
     fn with(limit: &str) -> Option<ControlGroup> {
         let name = format!("belay-test-{}", std::process::id());
-        for (root, limits, events) in [
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control"),
-            ("/sys/fs/cgroup", "memory.max", "memory.events"),
+        for (root, limits, events, peak) in [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control", "memory.max_usage_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max", "memory.events", "memory.peak"),
         ] {
-            let group = ControlGroup { folder: Path::new(root).join(&name), events };
+            let group = ControlGroup { folder: Path::new(root).join(&name), events, peak };
             if fs::create_dir(&group.folder).is_ok() && fs::write(group.folder.join(limits), limit).is_ok() {
                 return Some(group);
             }
@@ -103,7 +105,7 @@ async fn the_limit_is_enough_for_a_large_file_a_chart_and_3000_objects() {
         |path: &str| format!("[[source]]\nname = \"{path}\"\nrepository = \"{repository}\"\npath = \"{path}\"\n");
     let chart = helm.as_ref().map(|helm| {
         format!(
-            "{}[[source.helm]]\nchart = \".\"\nrelease = \"web\"\n[render]\nhelm = \"{}\"\n",
+            "{}[[source.helm]]\nchart = \"chart\"\nrelease = \"web\"\n[render]\nhelm = \"{}\"\n",
             source("chart"),
             helm.display()
         )
@@ -125,6 +127,9 @@ async fn the_limit_is_enough_for_a_large_file_a_chart_and_3000_objects() {
     command.current_dir(stage.home.path());
     let ran = finish(command, "");
     assert_eq!((ran.code, group.kills()), (0, 0), "{}", ran.err);
+    // It ran in there.
+    let peak: u64 = fs::read_to_string(group.folder.join(group.peak)).unwrap().trim().parse().unwrap();
+    assert!(peak > 20 << 20, "{peak}");
     let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::all(stage.cluster.client());
     let applied = maps.list(&kube::api::ListParams::default()).await.unwrap().items.len();
     assert!(applied >= 2950 + 40 + helm.map_or(0, |_| 200), "{applied}");
