@@ -93,10 +93,15 @@ fn all(divisor: usize, only: Option<&str>) {
         if wanted("idle") {
             let count = 3000 / divisor;
             let measured = part("idle", count);
-            promises.at_most(&format!("idle with {count} workloads: requests"), measured["requests"], 2.0, "a minute");
+            promises.at_most(
+                &format!("idle with {count} workloads: requests, Lease left out"),
+                measured["requests"],
+                2.0,
+                "a minute",
+            );
             promises.at_most(&format!("idle with {count} workloads: CPU"), measured["cpu_ms"], 100.0, "ms a min.");
             let what = |text: &str| format!("{} changes of pods' status: {text}", measured["changes"]);
-            promises.at_most(&what("requests"), measured["requests_of_changes"], 2.0, "a minute");
+            promises.at_most(&what("requests, Lease left out"), measured["requests_of_changes"], 2.0, "a minute");
             promises.at_most(&what("heard of them"), measured["bytes_of_changes"] / 1024.0, 1.0, "KiB");
         }
     }

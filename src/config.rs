@@ -32,7 +32,7 @@ pub use span::{InvalidSpan, Span};
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// The sources to follow.
-    // One that is missing is told in words of its own.
+    // Missing ones are an error of [`Config::parse`].
     #[serde(default)]
     #[schemars(required)]
     pub source: Vec<SourceConfig>,

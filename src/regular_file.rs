@@ -59,9 +59,13 @@ fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Adds what to do about a file that is missing.
+/// Adds what to do about a file that is missing, or may not be read.
 fn with_advice(error: Error, path: &Path) -> Error {
-    let advice = unit_credential::line_of_missing(path).filter(|_| error.kind() == ErrorKind::NotFound);
+    let advice = match error.kind() {
+        ErrorKind::NotFound => unit_credential::advice_about_missing(path),
+        ErrorKind::PermissionDenied => unit_credential::advice_about_rights(path),
+        _ => None,
+    };
     advice.map(|advice| Error::new(error.kind(), format!("{error}; {advice}"))).unwrap_or(error)
 }
 

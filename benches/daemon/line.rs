@@ -28,6 +28,11 @@ impl Sent {
         self.uri.contains("/events")
     }
 
+    /// Returns true when it reads or renews a Lease, as a daemon with nothing to do does.
+    pub fn is_of_a_lease(&self) -> bool {
+        self.uri.contains("/leases")
+    }
+
     pub fn is_list(&self) -> bool {
         let path = self.uri.split('?').next().unwrap_or_default();
         self.method == "GET" && !self.is_watch() && path.rsplit('/').next().is_some_and(|last| last.ends_with('s'))

@@ -103,8 +103,8 @@ fn check_connection_files(kubeconfig: &Path) -> anyhow::Result<()> {
     let Ok(read) = Kubeconfig::read_from(kubeconfig) else { return Ok(()) };
     if read.clusters.is_empty() && is_credential(kubeconfig) {
         bail!(
-            "the service has no kubeconfig: put one at /etc/belay/kubeconfig, readable by root alone, or where \
-             LoadCredential=kubeconfig: of the unit says (systemctl cat belay)"
+            "the service's kubeconfig is missing, or names no cluster: put one at /etc/belay/kubeconfig, readable by root \
+             alone, or where the unit loads the credential kubeconfig from (systemctl cat belay)"
         );
     }
     let users = read.auth_infos.iter().filter_map(|user| user.auth_info.as_ref());
@@ -242,6 +242,9 @@ impl Globals {
             return inferred.map_err(|error| {
                 let why = error.source().and_then(|source| source.downcast_ref()).map(said).unwrap_or_default();
                 let embedded = embedded.unwrap_or_default();
+                if let Some(file) = named.iter().find(|file| file.exists()) {
+                    return anyhow!("failed to use {}: {why}", file.display());
+                }
                 anyhow!(
                     "failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}{embedded}"
                 )

@@ -12,6 +12,8 @@ use crate::regular_file::open_regular;
 pub(in crate::cli) const CONFIG: &str = "/etc/belay/belay.toml";
 /// The path of the kubeconfig that the unit hands over.
 const KUBECONFIG: &str = "/etc/belay/kubeconfig";
+/// The path of the kubeconfig that the running service has, perhaps decrypted.
+const CREDENTIAL: &str = "/run/credentials/belay.service/kubeconfig";
 /// The path of the state, unless the configuration says otherwise.
 const STATE: &str = "/var/lib/belay";
 const HISTORY: &str = "history.db";
@@ -34,8 +36,7 @@ impl Service {
 
     /// Returns its kubeconfig, if it may be read.
     pub(in crate::cli) fn kubeconfig(&self) -> Option<PathBuf> {
-        let file = self.at(KUBECONFIG);
-        open_regular(&file).is_ok().then_some(file)
+        [KUBECONFIG, CREDENTIAL].map(|file| self.at(file)).into_iter().find(|file| open_regular(file).is_ok())
     }
 
     /// Returns the context of its kubeconfig, if all its sources have the same.

@@ -17,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::git::error::{GitError, with_file};
+use crate::git::mirror::hidden::hidden_by_systemd;
 use crate::git::mirror::memory;
 use crate::regular_file::{check_regular, read_regular, read_regular_text};
 
@@ -191,7 +192,12 @@ impl Folders {
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
                 Err(error) if is_absent(&error) => continue,
-                Err(error) => return Err(with_file("list", &folder)(error)),
+                Err(error) => {
+                    return Err(match hidden_by_systemd(&folder) {
+                        Some(why) => GitError::NoRepository { path: self.path.clone(), why },
+                        None => with_file("list", &folder)(error),
+                    });
+                }
             };
             for entry in entries {
                 let entry = entry.map_err(with_file("list", &folder))?;

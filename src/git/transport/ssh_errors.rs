@@ -81,8 +81,8 @@ fn unknown_user(complaint: &str) -> Option<String> {
     let number = complaint.lines().find_map(|line| line.trim().strip_prefix("No user exists for uid "))?;
     let number: String = number.chars().take_while(char::is_ascii_digit).collect();
     Some(format!(
-        "ssh runs only as a user that is in /etc/passwd, and {number} is not: add it there (in a container: to the image), run \
-         belay as another user, or take an https address"
+        "ssh runs only as a user that is in /etc/passwd, and {number} is not: add it there (in a container: to the image; for a unit \
+         with DynamicUser=: install libnss-systemd), run belay as another user, or take an https address"
     ))
 }
 

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use crate::history::error::HistoryError;
-use crate::history::store::file::{Failure, History};
+use crate::history::store::failure::Failure;
+use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::CommitId;
 

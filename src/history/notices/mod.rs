@@ -13,7 +13,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::error::HistoryError;
-use crate::history::store::file::{Failure, History};
+use crate::history::store::failure::Failure;
+use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::{CommitId, Outcome, Record, RecordId};
 use commit::{newest, newest_of_past, rank};

@@ -7,7 +7,8 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::history::error::HistoryError;
-use crate::history::store::file::{Failure, History};
+use crate::history::store::failure::Failure;
+use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step};

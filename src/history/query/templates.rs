@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 
 use super::records::completed;
 use crate::history::error::HistoryError;
-use crate::history::store::file::{Failure, History};
+use crate::history::store::failure::Failure;
+use crate::history::store::file::History;
 use crate::history::store::rows;
 use crate::history::write::fallback_template::{checked, forget_fallback_template};
 use belay_core::manifest::ObjectKey;

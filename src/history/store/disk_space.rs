@@ -21,6 +21,11 @@ impl DiskSpace {
         Some(DiskSpace { bytes: found.f_bavail.saturating_mul(found.f_frsize), files })
     }
 
+    /// Returns true when so many bytes more can be written, and the history after them.
+    pub(in crate::history) fn has_room_for(self, bytes: u64) -> bool {
+        self.bytes >= bytes.saturating_add(LEAST)
+    }
+
     /// Returns true when the history can't be written in it.
     pub(in crate::history) fn is_too_little(self) -> bool {
         self.bytes < LEAST || self.files == Some(0)

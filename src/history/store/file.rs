@@ -15,6 +15,7 @@ use super::aside::set_aside;
 use super::connection::{check, check_logs, check_names, damage, open_for_reading, prepare};
 use super::damage::{DamageCheck, cannot_open, full_disk, is_damage, wants_a_check};
 use super::deleted::{leave_logs, make_again};
+use super::failure::Failure;
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
 use super::upgrade::upgrade;
@@ -317,24 +318,6 @@ impl Writer {
     }
 }
 
-/// The reason for which a piece of work failed: SQLite refused, or we did.
-pub(in crate::history) enum Failure {
-    Sql(rusqlite::Error),
-    Ours(HistoryError),
-}
-
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Failure {
-        Failure::Sql(error)
-    }
-}
-
-impl From<HistoryError> for Failure {
-    fn from(error: HistoryError) -> Failure {
-        Failure::Ours(error)
-    }
-}
-
 enum OpenFault {
     /// The file is no use, but can be put aside.
     Unreadable(String),
@@ -399,7 +382,10 @@ fn open_for_writing(path: &Path) -> Result<(Connection, OpenedHistory), OpenFaul
         }
         _ if found == known => OpenedHistory::Existing,
         _ => {
-            upgrade(&mut connection, path, found).map_err(OpenFault::Final)?;
+            upgrade(&mut connection, path, found).map_err(|failure| match failure {
+                Failure::Sql(error) => judge(error),
+                Failure::Ours(error) => OpenFault::Final(error),
+            })?;
             OpenedHistory::Migrated { from: found, to: known }
         }
     };

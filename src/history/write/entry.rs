@@ -6,7 +6,8 @@ use rusqlite::Connection;
 use super::{Update, add_step, finish, update};
 use crate::history::error::HistoryError;
 use crate::history::query::templates::KeptTemplate;
-use crate::history::store::file::{Failure, History};
+use crate::history::store::failure::Failure;
+use crate::history::store::file::History;
 use belay_core::rollout::{Outcome, Reason, RecordId, Step};
 
 /// One thing to be written down.

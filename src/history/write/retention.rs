@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::history::error::HistoryError;
 use crate::history::notices::lasting::forget_notices;
 use crate::history::query::templates::forget_unused;
-use crate::history::store::file::{Failure, History};
+use crate::history::store::failure::Failure;
+use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::CommitId;
 

@@ -15,7 +15,7 @@ use crate::image::can_try;
 use crate::program::{Ran, finish};
 use crate::support::daemon::{broken, config_map, deployment};
 
-/// A Debian that runs in a container, on this machine's network. What it writes is gone afterwards.
+/// A Debian that runs in a container, on this machine's network. Its changes are gone afterwards.
 struct Machine {
     container: Child,
     /// The process of its systemd, once there is one.
@@ -203,7 +203,7 @@ async fn it_says_what_is_missing(machine: &Machine) {
     let token = "[source.credentials]\ntoken_file = \"/run/credentials/belay.service/token\"\n";
     write(machine, &(by_https + token));
     let ran = machine.run(&["belay", "run", "--config", "/etc/belay/belay.toml", "--check-config"]);
-    assert!(ran.code == 1 && ran.err.contains("LoadCredential=token:/etc/belay/token"), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("puts credentials there while belay.service runs"), "{ran:?}");
     write(machine, CONFIG);
 }
 
@@ -223,6 +223,12 @@ async fn it_starts_and_is_ready(machine: &Machine) {
 }
 
 fn it_is_confined(machine: &Machine) {
+    let token =
+        CONFIG.replace("interval", "credentials = { token_file = \"/run/credentials/belay.service/token\" }\ninterval");
+    machine.shell(&format!("cat > /tmp/belay.toml << 'END'\n{token}END\n"));
+    let ran = machine.run(&["belay", "run", "--config", "/tmp/belay.toml", "--check-config"]);
+    assert!(ran.code == 1 && ran.err.contains("LoadCredential=token:/etc/belay/token"), "{ran:?}");
+    machine.does(&["rm", "/tmp/belay.toml"]);
     // Tenths: 1.1.
     let ran = machine.run(&["systemd-analyze", "security", "--threshold=11", "--no-pager", "belay"]);
     assert_eq!(ran.code, 0, "{}", ran.out.lines().last().unwrap_or_default());
@@ -250,6 +256,7 @@ async fn a_reload_leaves_the_rollout_alone(machine: &Machine) {
     write(machine, "[[source]]\nrepositry = \"/srv/shop.git\"\n");
     machine.run(&["systemctl", "reload", "belay"]);
     machine.until("the broken file is told", |machine| machine.journal().contains("unknown key")).await;
+    machine.until("so does the status line", |machine| machine.shown("StatusText").contains("unknown key")).await;
     write(machine, &format!("{CONFIG}{SECOND}"));
     machine.does(&["systemctl", "reload", "belay"]);
     assert_eq!((machine.shown("MainPID"), machine.shown("ActiveState")), (before, "active".to_owned()));
@@ -297,6 +304,9 @@ async fn credentials_may_be_encrypted(machine: &Machine) {
     drop_in(machine, "encrypted", "LoadCredential=\\nLoadCredentialEncrypted=kubeconfig:/etc/belay/kubeconfig.cred");
     machine.does(&["systemctl", "start", "belay"]);
     machine.until("the sources are synced", |machine| machine.shown("StatusText").contains("synced")).await;
+    // Root has no kubeconfig of its own: the service's is used.
+    let ran = machine.run(&["belay", "status"]);
+    assert!(ran.out.contains("shop is at"), "{ran:?}");
 }
 
 async fn an_upgrade_starts_it_again(machine: &Machine) {

@@ -15,6 +15,7 @@ use crate::daemon::{CommitTree, credentials, what_to_follow};
 use crate::git::{Limits, Location, Mirror};
 use crate::regular_file::open_regular;
 use crate::render::SourcePaths;
+use crate::unit_credential::{advice_about_missing, comes_with_the_start};
 
 /// Reads every file that the configuration names, and asks every repository and cluster, if that is to be done. All
 /// that is wrong is said, not only the first.
@@ -44,7 +45,13 @@ pub(super) async fn check(globals: &Globals, config: &Config, online: bool) -> a
 fn unreadable(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut read = |of: &str, key: &str, file: Option<&Path>, read: fn(&Path) -> Result<(), String>| {
-        wrong.extend(file.and_then(|file| read(file).err()).map(|why| format!("{of}: {key}: {why}")));
+        let Some(file) = file else { return };
+        if comes_with_the_start(file) {
+            let advice = advice_about_missing(file).unwrap_or_default();
+            progress(plain(&format!("note: {of}: {key}: {} is not looked at: {advice}", file.display())));
+            return;
+        }
+        wrong.extend(read(file).err().map(|why| format!("{of}: {key}: {why}")));
     };
     for source in &config.source {
         let (of, given) = (format!("source {}", source.name), &source.credentials);

@@ -56,7 +56,10 @@ fn line(status: &Status) -> String {
     let trouble = status
         .sources
         .values()
-        .flat_map(|source| source.obstacles.waits.iter().chain(source.obstacles.trouble.values()))
+        .flat_map(|source| {
+            let obstacles = &source.obstacles;
+            obstacles.configuration.values().chain(&obstacles.waits).chain(obstacles.trouble.values())
+        })
         .next();
     let heads: Vec<String> = status
         .sources
