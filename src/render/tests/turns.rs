@@ -51,7 +51,9 @@ fn a_newer_head_gives_up_what_an_older_one_renders() {
 #[test]
 fn older_commits_have_a_budget() {
     let (_folder, tools) = script("sleep 1000");
-    let renderer = Renderer::new(Options::default(), tools, None);
+    // The budget is all that ends the tool: a machine with much to do may take long for the rest.
+    let limits = ChildLimits { time: Duration::from_hours(1), ..ChildLimits::default() };
+    let renderer = Renderer::new(Options::default(), tools, None).with_limits(limits);
     let tree = one_unit();
     let Ok(plan) = renderer.plan(&tree, "");
     let unit = plan.units.values().next().unwrap();
@@ -60,7 +62,7 @@ fn older_commits_have_a_budget() {
     let Ok(known) = renderer.renders_within(&tree, unit, &mut left);
     assert!(!known && left.is_zero(), "{left:?}");
     let Ok(known) = renderer.renders_within(&tree, unit, &mut left);
-    assert!(!known && renderer.runs() == 1 && began.elapsed() < Duration::from_secs(20));
+    assert!(!known && renderer.runs() == 1 && began.elapsed() < Duration::from_secs(500));
     assert!(!renderer.is_known(unit), "its own commit may take longer");
 }
 
