@@ -39,6 +39,8 @@ async fn each_source_renews_a_lease_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_small_commit_costs_four_requests_at_most() {
     let (mut world, tap) = World::tapped().await;
+    // The commit is through before the Lease is renewed once more.
+    world.config.interval = belay::config::Span(Duration::from_secs(1));
     for number in 0..20 {
         let name = format!("app{number}");
         world.repository.write(format!("{name}/web.yaml"), deployment(&name, "web:1", ""));
