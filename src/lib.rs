@@ -52,7 +52,7 @@
 //! | [`interim_answers`] | a leaf: the bound of the interim answers (1xx) that servers send | hyper |
 //! | [`parent_death_signal`] | a leaf: child processes end when belay is killed | the kernel |
 //! | [`regular_file`] | files that are read as a whole, regular ones only and up to a limit | those files |
-//! | [`unit_credential`] | a leaf: the credentials that a unit of systemd gives its service | nothing |
+//! | [`systemd_unit`] | a leaf: the paths that a unit of systemd hides from its service, and the credentials that it hands over | nothing |
 //! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
@@ -183,8 +183,8 @@ pub mod parent_death_signal;
 pub mod regular_file;
 pub mod render;
 pub mod state_folder;
+pub mod systemd_unit;
 pub mod telemetry;
 pub mod tls;
-pub mod unit_credential;
 pub mod user_agent;
 pub mod web;

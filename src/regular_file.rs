@@ -9,7 +9,7 @@ use std::io::{Error, ErrorKind, Read as _, Result};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::unit_credential;
+use crate::systemd_unit;
 
 /// The most files and folders that are looked at.
 const MOST: usize = 1_000_000;
@@ -61,11 +61,7 @@ fn opened(options: &mut OpenOptions, path: &Path) -> Result<File> {
 
 /// Adds what to do about a file that is missing, or may not be read.
 fn with_advice(error: Error, path: &Path) -> Error {
-    let advice = match error.kind() {
-        ErrorKind::NotFound => unit_credential::advice_about_missing(path),
-        ErrorKind::PermissionDenied => unit_credential::advice_about_rights(path),
-        _ => None,
-    };
+    let advice = systemd_unit::advice(path, error.kind());
     advice.map(|advice| Error::new(error.kind(), format!("{error}; {advice}"))).unwrap_or(error)
 }
 

@@ -20,7 +20,6 @@ mod worktree;
 
 pub use error::GitError;
 pub use mirror::attempt::Attempt;
-pub use mirror::hidden::hidden_by_systemd;
 pub use mirror::{Mirror, Opened};
 pub use read::attribution::{Chain, ChainLink, FileBefore, Next};
 pub use read::commits::{Relation, ResolvedRevision};

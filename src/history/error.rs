@@ -195,6 +195,24 @@ impl HistoryError {
     }
 }
 
+/// The reason for which a piece of work failed: SQLite refused, or we did.
+pub(in crate::history) enum Failure {
+    Sql(rusqlite::Error),
+    Ours(HistoryError),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sql(error)
+    }
+}
+
+impl From<HistoryError> for Failure {
+    fn from(error: HistoryError) -> Failure {
+        Failure::Ours(error)
+    }
+}
+
 /// Returns the error of a write of a file on a disk that is full.
 pub(super) fn full_disk(doing: String, file: &Path, message: String) -> HistoryError {
     let folder = file.parent().unwrap_or(file);

@@ -18,7 +18,7 @@ use crate::cluster::{Cluster, Connector, connect, without_credentials};
 use crate::config::Span;
 use crate::daemon::ask_daemon;
 use crate::regular_file::open_regular;
-use crate::unit_credential::is_credential;
+use crate::systemd_unit::is_credential;
 
 /// The longest time until a connection is made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -243,7 +243,7 @@ impl Globals {
                 let why = error.source().and_then(|source| source.downcast_ref()).map(said).unwrap_or_default();
                 let embedded = embedded.unwrap_or_default();
                 if let Some(file) = named.iter().find(|file| file.exists()) {
-                    return anyhow!("failed to use {}: {why}", file.display());
+                    return anyhow!("failed to use {}: {why}{embedded}", file.display());
                 }
                 anyhow!(
                     "failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}{embedded}"

@@ -32,7 +32,6 @@ enum MirrorFound {
 pub(in crate::git) mod attempt;
 pub(in crate::git) mod damage;
 pub(in crate::git) mod garbage;
-pub(in crate::git) mod hidden;
 pub(in crate::git) mod memory;
 pub(in crate::git) mod packs;
 pub(in crate::git) mod pins;

@@ -10,7 +10,6 @@ use rustls::RootCertStore;
 
 use super::location::{Location, Origin};
 use crate::git::error::GitError;
-use crate::git::mirror::hidden::hidden_by_systemd;
 use crate::regular_file::{open_regular, read_regular_text};
 use crate::tls::read_authorities;
 
@@ -160,11 +159,7 @@ pub(super) fn secret(what: &'static str, path: &Path) -> Result<Secret, GitError
 }
 
 pub(super) fn unreadable(what: &'static str, path: &Path, why: &str) -> GitError {
-    let why = match hidden_by_systemd(path) {
-        Some(hidden) => format!("{why}; {hidden}"),
-        None => why.to_owned(),
-    };
-    GitError::Credential { what, path: path.to_owned(), why }
+    GitError::Credential { what, path: path.to_owned(), why: why.to_owned() }
 }
 
 #[cfg(test)]

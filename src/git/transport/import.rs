@@ -25,9 +25,9 @@ use super::local_files::{OPEN_TIMEOUT, check_objects, check_references, within};
 use super::surplus_parents::{SURPLUS, too_many};
 use crate::git::error::{GitError, while_doing, with_file};
 use crate::git::mirror::damage::of_the_machine;
-use crate::git::mirror::hidden::hidden_by_systemd;
 use crate::git::read::follow::{Follow, Offer};
 use crate::git::read::limits::{Limits, REFERENCES};
+use crate::systemd_unit::hidden_by_systemd;
 
 /// The number of times that an import begins again because objects moved under it: `git gc` packs loose objects and
 /// deletes them.

@@ -17,9 +17,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::git::error::{GitError, with_file};
-use crate::git::mirror::hidden::hidden_by_systemd;
 use crate::git::mirror::memory;
 use crate::regular_file::{check_regular, read_regular, read_regular_text};
+use crate::systemd_unit::hidden_by_systemd;
 
 /// The longest time to open a repository.
 pub(in crate::git) const OPEN_TIMEOUT: Duration = Duration::from_secs(15);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::history::store::failure::Failure;
+use crate::history::error::Failure;
 use crate::history::store::rows;
 use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
 

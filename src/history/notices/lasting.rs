@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
-use crate::history::error::HistoryError;
-use crate::history::store::failure::Failure;
+use crate::history::error::{Failure, HistoryError};
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::CommitId;

@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::error::HistoryError;
-use crate::history::store::failure::Failure;
+use super::error::{Failure, HistoryError};
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::{CommitId, Outcome, Record, RecordId};

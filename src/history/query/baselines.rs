@@ -3,8 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::history::error::HistoryError;
-use crate::history::store::failure::Failure;
+use crate::history::error::{Failure, HistoryError};
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::{Baseline, RecordId, StepKind};

@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
-use crate::history::error::HistoryError;
-use crate::history::store::failure::Failure;
+use crate::history::error::{Failure, HistoryError};
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::manifest::ObjectKey;

@@ -6,8 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::records::completed;
-use crate::history::error::HistoryError;
-use crate::history::store::failure::Failure;
+use crate::history::error::{Failure, HistoryError};
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use crate::history::write::fallback_template::{checked, forget_fallback_template};

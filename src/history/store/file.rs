@@ -15,12 +15,11 @@ use super::aside::set_aside;
 use super::connection::{check, check_logs, check_names, damage, open_for_reading, prepare};
 use super::damage::{DamageCheck, cannot_open, full_disk, is_damage, wants_a_check};
 use super::deleted::{leave_logs, make_again};
-use super::failure::Failure;
 use super::format::{APPLICATION, format_of, migrate, newest_format, set_up};
 use super::private;
 use super::upgrade::upgrade;
 use crate::blocking::blocking;
-use crate::history::error::{HistoryError, io};
+use crate::history::error::{Failure, HistoryError, io};
 use crate::regular_file::check_own;
 use crate::state_folder::{FileId, StateFolder};
 

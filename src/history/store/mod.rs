@@ -5,7 +5,6 @@ pub(in crate::history) mod connection;
 pub(in crate::history) mod damage;
 pub(in crate::history) mod deleted;
 pub(in crate::history) mod disk_space;
-pub(in crate::history) mod failure;
 pub(in crate::history) mod file;
 pub(in crate::history) mod format;
 pub(in crate::history) mod private;

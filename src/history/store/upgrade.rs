@@ -10,9 +10,8 @@ use tracing::info;
 
 use super::aside::with_suffix;
 use super::disk_space::DiskSpace;
-use super::failure::Failure;
 use super::format::{migrate, newest_format};
-use crate::history::error::{self, HistoryError};
+use crate::history::error::{self, Failure, HistoryError};
 
 /// Returns the path of the copy of a history that had this format.
 fn copy_of(path: &Path, format: i32) -> PathBuf {
@@ -23,7 +22,7 @@ fn copy_of(path: &Path, format: i32) -> PathBuf {
 ///
 /// # Errors
 ///
-/// What SQLite says of the history, which may be damaged, and of the copy; a disk without room for it.
+/// Fails when SQLite can't read the history or write the copy, and when the disk has no room for it.
 pub(in crate::history) fn upgrade(connection: &mut Connection, path: &Path, found: i32) -> Result<(), Failure> {
     let copy = copy_of(path, found);
     let unfinished = with_suffix(&copy, ".new");

@@ -7,9 +7,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::timeline_plan::TimelinePlans;
 use super::{cut, end_plan, kept_evidence};
-use crate::history::error::HistoryError;
+use crate::history::error::{Failure, HistoryError};
 use crate::history::notices::commit::{EndedRecord, note, note_begun};
-use crate::history::store::failure::Failure;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::{CommitId, Record, RecordId, Trigger};

@@ -4,9 +4,8 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use super::{Update, add_step, finish, update};
-use crate::history::error::HistoryError;
+use crate::history::error::{Failure, HistoryError};
 use crate::history::query::templates::KeptTemplate;
-use crate::history::store::failure::Failure;
 use crate::history::store::file::History;
 use belay_core::rollout::{Outcome, Reason, RecordId, Step};
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
-use crate::history::store::failure::Failure;
+use crate::history::error::Failure;
 use crate::history::store::rows;
 use belay_core::rollout::Evidence;
 

@@ -15,10 +15,9 @@ mod timeline_plan;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::error::HistoryError;
+use super::error::{Failure, HistoryError};
 use super::notices::commit::{EndedRecord, note};
 use super::query::baselines::JudgedBaseline;
-use crate::history::store::failure::Failure;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::manifest::Complaint;

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::history::error::HistoryError;
+use crate::history::error::{Failure, HistoryError};
 use crate::history::notices::lasting::forget_notices;
 use crate::history::query::templates::forget_unused;
-use crate::history::store::failure::Failure;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::rollout::CommitId;

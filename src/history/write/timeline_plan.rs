@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 
 use rusqlite::{Connection, params};
 
-use crate::history::store::failure::Failure;
+use crate::history::error::Failure;
 use belay_core::rollout::{CommitId, Record};
 
 /// The line of a commit that was a head itself is its newest one. One that came with the present head has that head's line.

@@ -10,19 +10,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::fixture::Fixture;
-use crate::image::can_try;
-use crate::program::{Ran, finish};
+use crate::fixture::{Fixture, all_are};
+use crate::program::{Ran, can_try, finish};
 use crate::support::daemon::{broken, config_map, deployment};
 
 /// A Debian that runs in a container, on this machine's network. Its changes are gone afterwards.
-struct Machine {
+struct BootedDebian {
     container: Child,
     /// The process of its systemd, once there is one.
     init: Option<u32>,
 }
 
-impl Drop for Machine {
+impl Drop for BootedDebian {
     fn drop(&mut self) {
         // All of the container ends with its first process.
         match self.init {
@@ -33,10 +32,10 @@ impl Drop for Machine {
     }
 }
 
-impl Machine {
+impl BootedDebian {
     /// Boots it, with this folder of the machine at `/fixture` and this repository at `/srv/shop.git`. Returns the reason if
     /// this machine can't.
-    async fn boot(root: &Path, fixture: &Path, repository: &Path) -> Result<Machine, String> {
+    async fn boot(root: &Path, fixture: &Path, repository: &Path) -> Result<BootedDebian, String> {
         let mut command = Command::new("systemd-nspawn");
         command.args(["--quiet", "--register=no", "--keep-unit", "--volatile=overlay", "--boot", "--console=pipe"]);
         command.arg(format!("--machine=belay-{}", std::process::id())).arg("--directory").arg(root);
@@ -47,7 +46,7 @@ impl Machine {
         let log = fixture.join("console");
         let output = || fs::File::create(&log).unwrap();
         let spawned = command.stdin(Stdio::null()).stdout(output()).stderr(output()).spawn();
-        let mut machine = Machine { container: spawned.map_err(|error| error.to_string())?, init: None };
+        let mut machine = BootedDebian { container: spawned.map_err(|error| error.to_string())?, init: None };
         let began = Instant::now();
         while !machine.is_up() {
             let has_ended = machine.container.try_wait().unwrap().is_some();
@@ -101,7 +100,7 @@ impl Machine {
     }
 
     /// Waits until this is so.
-    async fn until(&self, what: &str, is_so: impl Fn(&Machine) -> bool) {
+    async fn until(&self, what: &str, is_so: impl Fn(&BootedDebian) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
             assert!(began.elapsed() < Duration::from_secs(90), "{what}\n{}", self.journal());
@@ -111,11 +110,8 @@ impl Machine {
 
     /// Waits until the history says so of a commit, as an administrator asks it.
     async fn until_outcome(&self, commit: &str, outcome: &str) {
-        let says_so = |machine: &Machine| {
-            let ran = machine.run(&["belay", "history", "--commit", commit, "-o", "json"]);
-            let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
-            let records = found["records"].as_array().cloned().unwrap_or_default();
-            !records.is_empty() && records.iter().all(|record| record["outcome"] == outcome)
+        let says_so = |machine: &BootedDebian| {
+            all_are(&machine.run(&["belay", "history", "--commit", commit, "-o", "json"]), outcome)
         };
         self.until(&format!("{commit} is {outcome}"), says_so).await;
     }
@@ -146,7 +142,7 @@ async fn the_package_on_a_debian_that_is_booted() {
     stage.repository.write("tools/settings.yaml", config_map("tools", "1"));
     let first = stage.repository.commit_file("shop/web.yaml", &deployment("web", "web:1", ""), "First version");
     stage.repository.push();
-    let machine = match Machine::boot(&root, stage.home.path(), stage.repository.path()).await {
+    let machine = match BootedDebian::boot(&root, stage.home.path(), stage.repository.path()).await {
         Ok(machine) => machine,
         Err(why) => {
             eprintln!("not tried: the package on a Debian that is booted: it does not boot here: {why}");
@@ -157,6 +153,7 @@ async fn the_package_on_a_debian_that_is_booted() {
     it_says_what_is_missing(&machine).await;
     it_starts_and_is_ready(&machine).await;
     machine.until_outcome(&first, "complete").await;
+    a_missing_credential_names_its_line(&machine);
     it_is_confined(&machine);
     let slow = stage.repository.commit_file("shop/web.yaml", &broken("web", "ready-after=8s"), "A slow version");
     stage.repository.push();
@@ -174,7 +171,7 @@ async fn the_package_on_a_debian_that_is_booted() {
     purging_leaves_nothing(&machine);
 }
 
-fn installing_starts_nothing(machine: &Machine) {
+fn installing_starts_nothing(machine: &BootedDebian) {
     machine.shell("printf '[safe]\\n\\tdirectory = /srv/shop.git\\n' > /etc/gitconfig");
     machine.does(&["dpkg", "--install", "/fixture/belay.deb"]);
     assert_eq!(machine.shown("ActiveState"), "inactive");
@@ -186,16 +183,16 @@ fn installing_starts_nothing(machine: &Machine) {
 }
 
 /// Starts the service, which ends at once; its journal says so.
-async fn fails_and_says(machine: &Machine, words: &[&str]) {
+async fn fails_and_says(machine: &BootedDebian, words: &[&str]) {
     machine.run(&["systemctl", "start", "belay"]);
-    let says = |machine: &Machine| words.iter().all(|word| machine.journal().contains(word));
+    let says = |machine: &BootedDebian| words.iter().all(|word| machine.journal().contains(word));
     machine.until(&format!("the journal says {words:?}"), says).await;
     machine.run(&["systemctl", "stop", "belay"]);
     // It is not loaded any more if nothing enables it.
     machine.run(&["systemctl", "reset-failed", "belay"]);
 }
 
-async fn it_says_what_is_missing(machine: &Machine) {
+async fn it_says_what_is_missing(machine: &BootedDebian) {
     fails_and_says(machine, &["/etc/belay/belay.toml", "[[source]]"]).await;
     write(machine, CONFIG);
     fails_and_says(machine, &["/etc/belay/kubeconfig"]).await;
@@ -208,11 +205,11 @@ async fn it_says_what_is_missing(machine: &Machine) {
 }
 
 /// Replaces the configuration.
-fn write(machine: &Machine, text: &str) {
+fn write(machine: &BootedDebian, text: &str) {
     machine.shell(&format!("cat > /etc/belay/belay.toml << 'END'\n{text}END\n"));
 }
 
-async fn it_starts_and_is_ready(machine: &Machine) {
+async fn it_starts_and_is_ready(machine: &BootedDebian) {
     machine.does(&["install", "-m", "600", "/fixture/kubeconfig", "/etc/belay/kubeconfig"]);
     // It returns once belay is ready.
     machine.does(&["systemctl", "enable", "--now", "belay"]);
@@ -222,13 +219,16 @@ async fn it_starts_and_is_ready(machine: &Machine) {
         .await;
 }
 
-fn it_is_confined(machine: &Machine) {
+fn a_missing_credential_names_its_line(machine: &BootedDebian) {
     let token =
         CONFIG.replace("interval", "credentials = { token_file = \"/run/credentials/belay.service/token\" }\ninterval");
     machine.shell(&format!("cat > /tmp/belay.toml << 'END'\n{token}END\n"));
     let ran = machine.run(&["belay", "run", "--config", "/tmp/belay.toml", "--check-config"]);
     assert!(ran.code == 1 && ran.err.contains("LoadCredential=token:/etc/belay/token"), "{ran:?}");
     machine.does(&["rm", "/tmp/belay.toml"]);
+}
+
+fn it_is_confined(machine: &BootedDebian) {
     // Tenths: 1.1.
     let ran = machine.run(&["systemd-analyze", "security", "--threshold=11", "--no-pager", "belay"]);
     assert_eq!(ran.code, 0, "{}", ran.out.lines().last().unwrap_or_default());
@@ -241,11 +241,11 @@ fn it_is_confined(machine: &Machine) {
         entry["SYSLOG_IDENTIFIER"] == "belay" && entry["PRIORITY"].is_string()
     };
     assert!(lines.lines().any(ours), "{lines}");
-    let secret = machine.shell("cat /etc/belay/kubeconfig | sed -n 's/.*token: //p'");
+    let secret = machine.shell("sed -n 's/.*token: //p' /etc/belay/kubeconfig");
     assert!(!secret.trim().is_empty() && !machine.journal().contains(secret.trim()));
 }
 
-async fn a_reload_leaves_the_rollout_alone(machine: &Machine) {
+async fn a_reload_leaves_the_rollout_alone(machine: &BootedDebian) {
     let before = machine.shown("MainPID");
     write(machine, &format!("{CONFIG}{SECOND}"));
     machine.does(&["systemctl", "reload", "belay"]);
@@ -262,18 +262,18 @@ async fn a_reload_leaves_the_rollout_alone(machine: &Machine) {
     assert_eq!((machine.shown("MainPID"), machine.shown("ActiveState")), (before, "active".to_owned()));
 }
 
-async fn a_crash_leaves_it_alone_too(machine: &Machine) {
+async fn a_crash_leaves_it_alone_too(machine: &BootedDebian) {
     let before = machine.shown("MainPID");
     machine.does(&["systemctl", "kill", "--signal=KILL", "belay"]);
     machine.until("it runs again", |machine| is_another(machine, &before)).await;
     assert_eq!(machine.shown("NRestarts"), "1");
 }
 
-fn is_another(machine: &Machine, before: &str) -> bool {
+fn is_another(machine: &BootedDebian, before: &str) -> bool {
     machine.shown("ActiveState") == "active" && ![before, "0"].contains(&machine.shown("MainPID").as_str())
 }
 
-async fn one_that_hangs_is_started_again(machine: &Machine) {
+async fn one_that_hangs_is_started_again(machine: &BootedDebian) {
     drop_in(machine, "watchdog", "WatchdogSec=3s");
     machine.does(&["systemctl", "restart", "belay"]);
     let before = machine.shown("MainPID");
@@ -284,21 +284,21 @@ async fn one_that_hangs_is_started_again(machine: &Machine) {
 }
 
 /// Adds a setting to the unit.
-fn drop_in(machine: &Machine, name: &str, settings: &str) {
+fn drop_in(machine: &BootedDebian, name: &str, settings: &str) {
     machine.shell(&format!(
         "mkdir -p /etc/systemd/system/belay.service.d; printf '[Service]\\n{settings}\\n' > \
          /etc/systemd/system/belay.service.d/{name}.conf; systemctl daemon-reload"
     ));
 }
 
-fn it_stops_in_time(machine: &Machine) {
+fn it_stops_in_time(machine: &BootedDebian) {
     drop_in(machine, "stop", "TimeoutStopSec=5s");
     machine.does(&["systemctl", "stop", "belay"]);
     // After 5 s systemd would have killed it, and said "timeout".
     assert_eq!((machine.shown("ActiveState"), machine.shown("Result")), ("inactive".to_owned(), "success".to_owned()));
 }
 
-async fn credentials_may_be_encrypted(machine: &Machine) {
+async fn credentials_may_be_encrypted(machine: &BootedDebian) {
     machine.shell("systemd-creds encrypt --name=kubeconfig /etc/belay/kubeconfig /etc/belay/kubeconfig.cred");
     machine.does(&["rm", "/etc/belay/kubeconfig"]);
     drop_in(machine, "encrypted", "LoadCredential=\\nLoadCredentialEncrypted=kubeconfig:/etc/belay/kubeconfig.cred");
@@ -309,7 +309,7 @@ async fn credentials_may_be_encrypted(machine: &Machine) {
     assert!(ran.out.contains("shop is at"), "{ran:?}");
 }
 
-async fn an_upgrade_starts_it_again(machine: &Machine) {
+async fn an_upgrade_starts_it_again(machine: &BootedDebian) {
     let before = machine.shown("MainPID");
     let configured = machine.does(&["cat", "/etc/belay/belay.toml"]);
     machine.does(&["dpkg", "--install", "/fixture/belay.deb"]);
@@ -317,7 +317,7 @@ async fn an_upgrade_starts_it_again(machine: &Machine) {
     assert_eq!(machine.does(&["cat", "/etc/belay/belay.toml"]), configured, "the configuration is the administrator's");
 }
 
-fn purging_leaves_nothing(machine: &Machine) {
+fn purging_leaves_nothing(machine: &BootedDebian) {
     machine.does(&["rm", "-r", "/etc/systemd/system/belay.service.d"]);
     machine.does(&["dpkg", "--purge", "belay"]);
     let left = machine.shell(

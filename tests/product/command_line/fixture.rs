@@ -56,12 +56,10 @@ impl Fixture {
             let mut args = vec!["history", "--commit", commit, "-o", "json"];
             args.extend(globals.iter().map(String::as_str));
             let ran = run(self.home.path(), &args);
-            let records: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
-            let all = records["records"].as_array().cloned().unwrap_or_default();
-            if !all.is_empty() && all.iter().all(|record| record["outcome"] == outcome) {
+            if all_are(&ran, outcome) {
                 return;
             }
-            assert!(started.elapsed() < Duration::from_secs(60), "{records:#}\n{}", self.log());
+            assert!(started.elapsed() < Duration::from_secs(60), "{}\n{}", ran.out, self.log());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -73,4 +71,11 @@ impl Fixture {
         all.extend(globals.iter().map(String::as_str));
         run(self.home.path(), &all)
     }
+}
+
+/// Returns true if `belay history -o json` printed records, all with this outcome.
+pub fn all_are(ran: &Ran, outcome: &str) -> bool {
+    let found: serde_json::Value = serde_json::from_str(&ran.out).unwrap_or_default();
+    let records = found["records"].as_array().map_or(&[][..], Vec::as_slice);
+    !records.is_empty() && records.iter().all(|record| record["outcome"] == outcome)
 }

@@ -2,14 +2,14 @@
 //! image that `.ci/image` makes.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use belay::config::Config;
 
 use crate::fixture::Fixture;
-use crate::program::{Ran, finish};
+use crate::program::{Ran, can_try, does, finish};
 use crate::support::daemon::config_map;
 
 fn file(path: &str) -> String {
@@ -20,16 +20,6 @@ fn file(path: &str) -> String {
 fn script(name: &str, args: &[&Path]) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci").join(name);
     does("bash", &[&[script.as_path()], args].concat());
-}
-
-/// Returns true when all of these programs are there, and this is root; else says what is not tried.
-pub fn can_try(what: &str, programs: &[&str]) -> bool {
-    let missing: Vec<&&str> = programs.iter().filter(|program| !is_there(program)).collect();
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    if !is_root || !missing.is_empty() {
-        eprintln!("not tried: {what}: it needs root and {}", programs.join(", "));
-    }
-    is_root && missing.is_empty()
 }
 
 /// Returns true where containers can be made: root of a container itself may often not; else says so.
@@ -46,10 +36,6 @@ fn can_contain(what: &str) -> bool {
         eprintln!("not tried: {what}: namespaces and control groups can't be made here");
     }
     unshares && groups
-}
-
-fn is_there(program: &str) -> bool {
-    ["/usr/local/bin", "/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(program).exists())
 }
 
 /// Returns the root of the image. `None` if it can't be made, or nobody may run in it.
@@ -172,14 +158,6 @@ fn unpack(folder: &Path, archive: &Path) {
     does("tar", &[Path::new("xf"), archive, Path::new("-C"), &image]);
     let tagged = format!("{}:{}", image.display(), env!("CARGO_PKG_VERSION"));
     does("umoci", &[Path::new("unpack"), Path::new("--image"), Path::new(&tagged), &folder.join("bundle")]);
-}
-
-/// Runs a program, which does it.
-pub fn does(program: &str, args: &[&Path]) {
-    let mut command = Command::new(program);
-    command.args(args);
-    let ran = finish(command, "");
-    assert_eq!(ran.code, 0, "{program}: {ran:?}");
 }
 
 /// Runs the bundle with these arguments.

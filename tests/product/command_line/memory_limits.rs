@@ -2,16 +2,15 @@
 //! than the unit's.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::fixture::Fixture;
-use crate::program::finish;
+use crate::program::{finish, is_root};
 use crate::support::daemon::{config_map, deployment};
 
 /// A control group with a limit of memory, removed when it is dropped.
-struct ControlGroup {
+struct MemoryCgroup {
     folder: PathBuf,
     /// The file that tells of kills.
     events: &'static str,
@@ -19,21 +18,21 @@ struct ControlGroup {
     peak: &'static str,
 }
 
-impl Drop for ControlGroup {
+impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         drop(fs::remove_dir(&self.folder));
     }
 }
 
-impl ControlGroup {
+impl MemoryCgroup {
     /// Makes one, of either version of control groups. `None` if nobody may make one here.
-    fn with(limit: &str) -> Option<ControlGroup> {
+    fn with(limit: &str) -> Option<MemoryCgroup> {
         let name = format!("belay-test-{}", std::process::id());
         for (root, limits, events, peak) in [
             ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.oom_control", "memory.max_usage_in_bytes"),
             ("/sys/fs/cgroup", "memory.max", "memory.events", "memory.peak"),
         ] {
-            let group = ControlGroup { folder: Path::new(root).join(&name), events, peak };
+            let group = MemoryCgroup { folder: Path::new(root).join(&name), events, peak };
             if fs::create_dir(&group.folder).is_ok() && fs::write(group.folder.join(limits), limit).is_ok() {
                 return Some(group);
             }
@@ -87,8 +86,7 @@ fn fill(stage: &mut Fixture, with_chart: bool) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_limit_is_enough_for_a_large_file_a_chart_and_3000_objects() {
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let Some(group) = is_root.then(|| ControlGroup::with(&limit())).flatten() else {
+    let Some(group) = is_root().then(|| MemoryCgroup::with(&limit())).flatten() else {
         eprintln!("not tried under the limit of memory: it needs root, and control groups of memory");
         return;
     };

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::fixture::Fixture;
-use crate::program::{Ran, Running, belay, finish};
+use crate::program::{Ran, Running, belay, finish, is_root};
 use crate::support::daemon::config_map;
 
 const CONFIG: &str = "[[source]]\nrepository = \"/tmp/nothing/shop.git\"\n";
@@ -49,7 +49,7 @@ fn what_is_said_elsewhere_has_no_priorities() {
 fn as_a_user_with(limit: &str, number: u32, home: &Path, args: &[&str]) -> Option<Ran> {
     let user = 1_000_000 + 2 * std::process::id() + number;
     let known = ["/usr/bin/prlimit", "/usr/bin/setpriv"].iter().all(|program| Path::new(program).exists());
-    if !known || fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !known || !is_root() {
         eprintln!("not tried with {limit}: it needs root, prlimit and setpriv");
         return None;
     }

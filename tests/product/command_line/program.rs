@@ -1,5 +1,6 @@
 //! Runs the program in an environment of its own.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
@@ -94,4 +95,30 @@ impl Running {
         }
         None
     }
+}
+
+/// Returns true when these tests run as root.
+pub fn is_root() -> bool {
+    std::fs::metadata("/proc/self").expect("a process").uid() == 0
+}
+
+/// Returns true when all of these programs are there, and this is root; else says what is not tried.
+pub fn can_try(what: &str, programs: &[&str]) -> bool {
+    let missing: Vec<&&str> = programs.iter().filter(|program| !is_there(program)).collect();
+    if !is_root() || !missing.is_empty() {
+        eprintln!("not tried: {what}: it needs root and {}", programs.join(", "));
+    }
+    is_root() && missing.is_empty()
+}
+
+fn is_there(program: &str) -> bool {
+    ["/usr/local/bin", "/usr/bin", "/usr/sbin"].iter().any(|folder| Path::new(folder).join(program).exists())
+}
+
+/// Runs a program, which does it.
+pub fn does(program: &str, args: &[&Path]) {
+    let mut command = Command::new(program);
+    command.args(args);
+    let ran = finish(command, "");
+    assert_eq!(ran.code, 0, "{program}: {ran:?}");
 }

@@ -15,7 +15,7 @@ use crate::daemon::{CommitTree, credentials, what_to_follow};
 use crate::git::{Limits, Location, Mirror};
 use crate::regular_file::open_regular;
 use crate::render::SourcePaths;
-use crate::unit_credential::{advice_about_missing, comes_with_the_start};
+use crate::systemd_unit::stopped_unit;
 
 /// Reads every file that the configuration names, and asks every repository and cluster, if that is to be done. All
 /// that is wrong is said, not only the first.
@@ -46,9 +46,10 @@ fn unreadable(config: &Config) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut read = |of: &str, key: &str, file: Option<&Path>, read: fn(&Path) -> Result<(), String>| {
         let Some(file) = file else { return };
-        if comes_with_the_start(file) {
-            let advice = advice_about_missing(file).unwrap_or_default();
-            progress(plain(&format!("note: {of}: {key}: {} is not looked at: {advice}", file.display())));
+        if let Some(unit) = stopped_unit(file) {
+            let file = file.display();
+            let note = format!("{file} is not looked at: systemd puts credentials there while {unit} runs");
+            progress(plain(&format!("note: {of}: {key}: {note}")));
             return;
         }
         wrong.extend(read(file).err().map(|why| format!("{of}: {key}: {why}")));

@@ -31,7 +31,7 @@ use crate::config::{
     read_config_text,
 };
 use crate::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status, answer_commands};
-use crate::git::{Location, hidden_by_systemd};
+use crate::git::Location;
 use crate::history::{History, OpenedHistory, Retention};
 use crate::render::Tools;
 use crate::state_folder::StateFolder;
@@ -370,11 +370,7 @@ pub(in crate::cli) fn read_file(named: Option<&Path>) -> anyhow::Result<Config> 
     let path = named.unwrap_or_else(|| Path::new(service::CONFIG));
     let file = path.display().to_string();
     let text = read_config_text(path).map_err(|error| {
-        let advice = match named {
-            None => Some("say --config FILE or --repository REPOSITORY".to_owned()),
-            Some(_) => hidden_by_systemd(path),
-        };
-        let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+        let advice = if named.is_none() { "; say --config FILE or --repository REPOSITORY" } else { "" };
         ConfigError::Unreadable { file: file.clone(), message: format!("{error}{advice}") }
     })?;
     Ok(Config::parse(&text, &file)?)
