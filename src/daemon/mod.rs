@@ -261,6 +261,7 @@ impl Daemon {
             ..Follower::default()
         };
         let status = Publisher::new(&name, follower, self.status.clone(), self.metrics.clone());
+        status.planned_before(self.history.heads(&name).map(|heads| heads.recorded).unwrap_or_default());
         let cluster = cluster.clone().counted_in(self.metrics.clone());
         let (leader, cluster) = self.leader(&config, &asked, &status, cluster, &stop);
         let reading = ReadingParts {

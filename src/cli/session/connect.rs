@@ -68,6 +68,11 @@ fn said(error: &KubeconfigError) -> String {
             let at = error.location().map(|at| format!(" at line {}, column {}", at.line(), at.column()));
             format!("it is no kubeconfig: something can't be read{}", at.unwrap_or_default())
         }
+        KubeconfigError::ReadConfig(error, _) if error.kind() == ErrorKind::InvalidData => {
+            "it is no kubeconfig: it is not UTF-8 text".to_owned()
+        }
+        // The path is in the message around it.
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
         other => other.to_string(),
     }
 }

@@ -33,6 +33,9 @@ pub struct SourceStatus {
     pub head: Option<CommitId>,
     /// The commit whose plan was made last.
     pub planned: Option<CommitId>,
+    /// The same of the time before belay began to follow the source; the head that is shown until a plan is made.
+    #[serde(skip)]
+    pub planned_before: Option<CommitId>,
     /// When the repository was last reached.
     pub looked: Option<Timestamp>,
     /// The rollouts under way, by object.
@@ -226,10 +229,12 @@ impl SourceStatus {
     /// Returns its published state, without that of its objects.
     #[must_use]
     pub fn standing(&self) -> SourceStanding {
+        // Another daemon may have planned a newer one since.
+        let before = self.planned_before.as_ref().filter(|_| !self.obstacles.standby);
         SourceStanding {
             state: self.state(),
             counts: self.counts(),
-            head: self.planned.clone(),
+            head: self.planned.as_ref().or(before).cloned(),
             blocked: self.blocked_by().map(str::to_owned),
             waits: self.obstacles.waits.clone(),
             troubles: self.obstacles.trouble.iter().map(|(at, message)| (at.to_string(), message.clone())).collect(),
@@ -337,13 +342,19 @@ impl Publisher {
         publisher
     }
 
-    /// Publishes that nothing is known of the source yet.
+    /// Publishes that nothing is known of the source yet, except for the commit that was planned before.
     pub fn forget(&self) {
         let mut fresh = SourceStatus { follower: self.follower.clone(), ..SourceStatus::default() };
         self.change(|source| {
+            fresh.planned_before = source.planned.take().or(source.planned_before.take());
             fresh.obstacles.configuration.clone_from(&source.obstacles.configuration);
             set(source, fresh)
         });
+    }
+
+    /// Publishes the commit that was planned last, as the history says at the start.
+    pub fn planned_before(&self, commit: Option<CommitId>) {
+        self.change(|source| set(&mut source.planned_before, commit));
     }
 
     /// Counts a fetch of the repository.

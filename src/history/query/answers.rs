@@ -247,6 +247,16 @@ pub struct SourceAnswer {
     pub warnings: BTreeMap<String, String>,
 }
 
+impl SourceAnswer {
+    /// Returns a line for each warning. Each begins with its path, and with the place in the file if that is known.
+    pub fn warning_lines(&self) -> impl Iterator<Item = String> {
+        self.warnings.iter().map(|(path, message)| match message.strip_prefix(path.as_str()) {
+            Some(rest) if rest.starts_with(':') => format!("warning: {message}"),
+            _ => format!("warning: {path}: {message}"),
+        })
+    }
+}
+
 /// The trouble of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TroubleAnswer {

@@ -133,7 +133,7 @@ impl SourceRow {
             head,
             looked: answer.looked,
             troubles: answer.waits_for.iter().cloned().chain(repository).chain(troubles).collect(),
-            warnings: answer.warnings.iter().map(|(path, what)| format!("warning: {path}: {what}")).collect(),
+            warnings: answer.warning_lines().collect(),
         }
     }
 }

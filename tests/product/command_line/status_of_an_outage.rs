@@ -123,3 +123,22 @@ async fn it_goes_on_being_watched() {
     watching.signal("-INT");
     assert!(watching.ended().await.is_some());
 }
+
+/// A daemon that was started while the API server is away has seen no workload. Its history knows the commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_without_the_server_forgets_no_commit() {
+    let (stage, daemon, bad) = without_server().await;
+    drop(daemon);
+    let _again = Running(stage.command().spawn().unwrap());
+    let mut ran = stage.run(&["status", "-A"]);
+    for _ in 0..300 {
+        if ran.out.contains("seen no workload") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        ran = stage.run(&["status", "-A"]);
+    }
+    assert!(ran.code == 1 && ran.out.contains("has seen no workload since its start; belay history"), "{ran:?}");
+    assert!(ran.out.contains(&format!(" is at {} ", &bad[..7])), "{ran:?}");
+    assert!(!ran.out.contains("at no commit yet") && !ran.out.contains("has applied no workload"), "{ran:?}");
+}

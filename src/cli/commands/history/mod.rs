@@ -50,6 +50,9 @@ pub struct Args {
     /// A line for each object, not for each commit; as with WORKLOAD and --commit
     #[arg(long)]
     objects: bool,
+    /// All namespaces, also where -n names one
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
     /// Only this source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
@@ -74,7 +77,8 @@ const STATS: Duration = Duration::from_secs(30 * 86_400);
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
     let view = HistoryView::open(globals).await?;
-    let Args { workload, commit, author, since, failed, all, objects, source, limit, stats, by, output } = args;
+    let Args { workload, commit, author, since, failed, all, objects, all_namespaces, source, limit, stats, by, output } =
+        args;
     let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
     let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
     if stats {
@@ -87,7 +91,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         source,
         name: workload.map(|named| named.name),
         kind: kind.map(|(_, kind)| kind),
-        namespace: globals.namespace.clone(),
+        namespace: globals.namespace.clone().filter(|_| !all_namespaces),
         commit,
         author,
         since,

@@ -131,7 +131,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         Format::Table | Format::Wide => {
             unanswered.as_ref().map(|error| look.unanswered_line(error)).iter().for_each(say);
             lines.iter().for_each(say);
-            look.table(&rows, output).iter().for_each(say);
+            look.table(&rows, output, unanswered.is_some()).iter().for_each(say);
             look.elsewhere(&memory, &rows).iter().for_each(say);
             revision_table::lines(&rows, output).iter().for_each(say);
         }
@@ -245,8 +245,9 @@ impl StatusQuery {
         (answers, lines)
     }
 
-    /// Returns the table, or one line that says that there is nothing to show.
-    fn table(&self, rows: &[WorkloadAnswer], format: Format) -> Vec<String> {
+    /// Returns the table, or one line that says that there is nothing to show. A daemon that has not seen the cluster
+    /// since its start knows no workloads.
+    fn table(&self, rows: &[WorkloadAnswer], format: Format, is_unanswered: bool) -> Vec<String> {
         if !rows.is_empty() {
             return workload_table::of(rows, format).lines_within(if format == Format::Wide {
                 None
@@ -255,6 +256,9 @@ impl StatusQuery {
             });
         }
         vec![match &self.namespace {
+            _ if is_unanswered => "The daemon here has seen no workload since its start; belay history shows its \
+                                   rollouts."
+                .to_owned(),
             Some(namespace) => format!("belay has applied no workload in namespace {namespace} (-A: in all)."),
             None => "belay has applied no workload.".to_owned(),
         }]
@@ -300,7 +304,7 @@ impl StatusQuery {
                 }
                 // The countdown moves every second, which is no change in a pipe.
                 Format::Table | Format::Wide if Screen::is_there() => {
-                    lines.extend(self.table(&rows, format));
+                    lines.extend(self.table(&rows, format, was_unanswered));
                     lines.extend(revision_table::lines(&rows, format));
                     screen.show(&lines);
                 }
@@ -309,7 +313,7 @@ impl StatusQuery {
                         rows.iter().filter(|row| !before.contains(row)).cloned().collect();
                     let heading = usize::from(!before.is_empty());
                     if !changed.is_empty() {
-                        self.table(&changed, format).iter().skip(heading).for_each(say);
+                        self.table(&changed, format, was_unanswered).iter().skip(heading).for_each(say);
                     }
                 }
             }
@@ -335,14 +339,14 @@ fn name(row: &WorkloadAnswer) -> String {
 
 /// Returns a line for a source, and its obstacles in the next lines.
 fn lines_of(answer: &SourceAnswer, history: Option<&History>, here: Option<&str>) -> Vec<String> {
-    let SourceAnswer { source, head, state, summary, waits_for, cluster, trouble, troubles, warnings, .. } = answer;
+    let SourceAnswer { source, head, state, summary, waits_for, cluster, trouble, troubles, .. } = answer;
     let is_at = head.as_ref().map_or_else(|| "is at no commit yet".to_owned(), |head| at(history, head));
     let elsewhere = cluster.as_deref().filter(|cluster| here.is_some_and(|here| here != *cluster));
     let elsewhere = elsewhere.map(|cluster| format!("  its cluster is {cluster}, whose workloads are not shown here"));
     // The summary of a source that only waits says for which one.
     let waits_for = waits_for.as_ref().filter(|_| *state != SourceState::Waiting).map(|waits| format!("  {waits}"));
     let troubles = troubles.iter().map(|(place, message)| format!("  {place}: {message}"));
-    let warnings = warnings.iter().map(|(path, message)| format!("  warning: {path}: {message}"));
+    let warnings = answer.warning_lines().map(|warning| format!("  {warning}"));
     let first = format!("{source} {is_at}: {summary}");
     let lines = std::iter::once(first).chain(elsewhere).chain(waits_for).chain(trouble.as_ref().map(in_the_way));
     lines.chain(troubles).chain(warnings).map(|line| plain(&line)).collect()
