@@ -7,7 +7,6 @@ mod schema;
 mod secret_file;
 mod source;
 mod source_path;
-mod span;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::regular_file::read_regular_text;
+pub use belay_core::span::{InvalidSpan, Span};
 use nearest::{position, with_nearest};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
@@ -25,7 +25,6 @@ pub use source::{
     CredentialsConfig, Drift, HelmConfig, HookConfig, IgnoreConfig, OnFailure, Render, SetValue, SourceConfig,
 };
 pub use source_path::SourcePath;
-pub use span::{InvalidSpan, Span};
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

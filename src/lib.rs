@@ -36,6 +36,7 @@
 //! | [`kube_facts`] | crate `kube-facts`: facts about Kubernetes' kinds, generated from a real API server | nothing: data |
 //! | [`manifest`] | in `belay-core`: text to objects, each with its place; complaints; edits of a manifest's text | nothing: pure |
 //! | [`rollout`] | in `belay-core`: decisions: plan, judge, roll back (with holds), field ownership, rolling update of ReplicationControllers, record | nothing: pure, time is an argument |
+//! | [`span`] | in `belay-core`: lengths of time as people write them, `1h30m` | nothing: pure |
 //! | [`git`] | the branch, its changes, texts at a commit; the working copy of a person who commits | libgit2, the mirror's folder, the network; for a person's commit also the working copy, `gpg` and `ssh-keygen` |
 //! | [`render`] | folders that kustomize or Helm turns into manifests: finding them, their inputs, the tool's run | a tool as a child process, private folders |
 //! | [`cluster`] | the Kubernetes API: read, watch, apply, evidence, events | the Kubernetes API |
@@ -84,6 +85,7 @@
 //! | the changes of an apply, with Secrets masked | `rollout/plan/diff` |
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
+//! | the bake time after completion: restarts and lost readiness of pods | `rollout/judge/bake` |
 //! | failing before the deadline; a workload's own status, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
 //! | the rollback: its target revision, its writes, its hold and the end of a hold, also if the cluster has lost it; the objects of a commit that go back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; the writes of the command `belay undo`: `rollout/rollback/undo` |
@@ -113,7 +115,7 @@
 //! | `records` | `journal` `charged_commits` `retention` `rebuild`; `history_file` keeps the history's file in its place |
 //! | `planning` | a plan: `plan_request` `planner` `plan_parts` (object by object) `refused_definitions` `plan_surplus` `on_outage` `keep_held` `recorded_facts` `live_objects` `config_rollout`; `plan_once` plans for `belay plan`; `made` says whether an object is this source's (the core refuses what is another's), `ownership_conflict` reports it; `refused` has the API server's refusals, and the choices that a person has then |
 //! | | pruning: `prune_candidates` finds what left the repository and how much may be deleted at once; `revision_references` |
-//! | `rollout` | one rollout: `run` is all of it, from the plan to the record; `rollout_task` `apply_wave` `apply_manifest` `takeover` `established` `health_monitor` `dependency_gate` `rollout_end` `deferred_kinds`; `prune` compares and deletes; `patience` `until_served` gives up what is not served, or needs something that is missing (`shared/missing` tells the loop, and `missing_watch` watches for that) |
+//! | `rollout` | one rollout: `run` is all of it, from the plan to the record; `rollout_task` `apply_wave` `apply_manifest` `takeover` `established` `health_monitor` (the pods: `health_monitor/pods`; the bake time: `health_monitor/bake`) `dependency_gate` `rollout_end` `deferred_kinds`; `prune` compares and deletes; `patience` `until_served` gives up what is not served, or needs something that is missing (`shared/missing` tells the loop, and `missing_watch` watches for that) |
 //! | `rollout/kinds` | differences between kinds of workloads: `driver`; `stuck_pods` of StatefulSets, `replication_controller` `rolled_pods` (back: `controller_rollback`); `job_runs` says which Jobs have run that are gone (decided by the core's `rollout/plan/job_run`); `finished_hooks` deletes hooks of charts after those that need them |
 //! | `rollout/rollback` | `facts` gathers what the core plans by, `executor` carries out any such plan, `watch` proves it; `target` `dependent_config` `commit_rollback` `failure` `fallback_template` `previous_manifest` `unhealthy` (replaced); `manual_rollback` recognises and holds `kubectl rollout undo` and `belay undo` |
 //! | `live` | reports of the watches, and drift: `watch_events` `in_sync` `recheck` `reported` `external_changes` `recovered` `unhealthy_pods` (without a rollout, by `source/state/unhealthy_workloads`) `deferred_watch` `rights`; `standing` writes the state of objects down; `same_object` knows an object under each name that a manifest may have for it |
@@ -165,7 +167,7 @@
 //! 10. Secret values never reach a log, a diff, a record, an error or a page (`rollout/plan/diff`, `manifest/secrecy`,
 //!     `cluster/masking`).
 
-pub use belay_core::{manifest, rollout};
+pub use belay_core::{manifest, rollout, span};
 
 pub mod allocator;
 pub mod backoff;

@@ -27,7 +27,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("user_agent", &[]),
     ("config", &["regular_file"]),
     ("manifest", &[]),
-    ("rollout", &["manifest"]),
+    ("rollout", &["manifest", "span"]),
+    ("span", &[]),
     (
         "git",
         &[
@@ -90,7 +91,7 @@ const NOT_IN_PURE_ROOMS: &[&str] = &[
     "SystemTime",
 ];
 
-const PURE: &[&str] = &["manifest", "rollout", "kube-facts"];
+const PURE: &[&str] = &["manifest", "rollout", "span", "kube-facts"];
 
 struct Source {
     path: PathBuf,

@@ -13,7 +13,7 @@ use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::{ObjectKey, shortened};
 use belay_core::rollout::health::{PodAccount, is_ready};
 use belay_core::rollout::{
-    EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, marks, same_template, template,
+    Bake, EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, marks, same_template, template,
 };
 
 /// The most pods that are kept.
@@ -51,12 +51,18 @@ impl ObservedWorkload {
 }
 
 impl Cluster {
-    /// Looks at a workload's present template: its pods, whose fault it is, their last lines, events.
+    /// Looks at a workload's present template: its pods, whose fault it is, their last lines, events. Within a bake time a pod
+    /// that has restarted is at fault, also where it is ready again.
     ///
     /// # Errors
     /// Fails when the pods themselves can't be read: without them nothing can be ruled. Other parts that can't be read
     /// are named in [`Evidence::missing`].
-    pub async fn observe(&self, key: &ObjectKey, live: &Value) -> Result<ObservedWorkload, ClusterError> {
+    pub async fn observe(
+        &self,
+        key: &ObjectKey,
+        live: &Value,
+        bake: Option<&Bake>,
+    ) -> Result<ObservedWorkload, ClusterError> {
         let is_pod = is_hook_pod(key, live);
         if Workload::of(key).is_none() && !is_pod {
             let evidence = Evidence { conditions: conditions(live), ..Evidence::default() };
@@ -81,6 +87,9 @@ impl Cluster {
         pods.iter_mut().filter_map(|pod| pod.get_mut("status")).for_each(|status| masking.apply_to_messages(status));
         let mut accounts = self.accounts(&pods, &mut missing).await;
         let others = accounts.split_off(present);
+        if let Some(bake) = bake {
+            bake.blame_restarted(&mut accounts);
+        }
         accounts.sort_by(|one, other| other.fault.cmp(&one.fault).then_with(|| one.seen.name.cmp(&other.seen.name)));
         self.read_logs(key, &pods_served, &mut accounts, &masking, &mut missing).await;
         let mut held_up_by: Vec<_> = others.into_iter().max_by_key(|pod| pod.fault).into_iter().collect();
@@ -351,7 +360,7 @@ mod tests {
                 });
                 let client = kube::Client::new(service, "default");
                 let cluster = Cluster::new(client, Clock::tokio(Timestamp::UNIX_EPOCH));
-                if let Ok(seen) = cluster.observe(&key, &live).await {
+                if let Ok(seen) = cluster.observe(&key, &live, None).await {
                     assert_eq!(seen.evidence.events, [], "{pods} {events}");
                 }
             }

@@ -1,24 +1,12 @@
 //! The configuration's description for others: a JSON schema for editors, and its reference for people. Both come from
 //! the types that read it and what is said of them, so that they can't fall behind.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
+use schemars::schema_for;
 use serde_json::Value;
 
-use super::{Config, Span};
-
-impl JsonSchema for Span {
-    fn schema_name() -> Cow<'static, str> {
-        "Span".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d))+$",
-            "description": "A length of time, written `30s`, `5m`, `1h30m`, `500ms`."})
-    }
-}
+use super::Config;
 
 /// Returns the JSON schema (draft 2020-12) of the configuration file.
 #[must_use]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::source_path::SourcePath;
-use super::span::{self, Span};
+use belay_core::span::Span;
 
 /// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -61,8 +61,15 @@ pub struct SourceConfig {
     /// The longest time of a rollback, besides the workload's own deadline.
     #[serde(default = "default_rollback_budget")]
     pub rollback_budget: Span,
+    /// The bake time: for so long a workload is watched after it is complete, and rolled back if one of its pods restarts
+    /// or is not ready any more. `belay.dev/bake` of a workload comes before it.
+    #[serde(default = "default_bake")]
+    pub bake: Span,
+    /// A pod template that was complete within this last time has no bake time when it comes again.
+    #[serde(default = "default_rollback_window")]
+    pub rollback_window: Span,
     /// The time for which a fault of the infrastructure is waited out, besides the workload's own deadline.
-    #[serde(default = "span::default_outage_timeout")]
+    #[serde(default = "default_outage_timeout")]
     pub outage_timeout: Span,
     /// Give up as soon as the pods show that they can't start, before the deadline: at once where only another manifest
     /// helps, after a minute of images that can't be pulled (three tries of a kubelet, for a registry may heal), after 3
@@ -244,6 +251,18 @@ fn default_prune_limit() -> String {
     "10%".to_owned()
 }
 
+fn default_outage_timeout() -> Span {
+    Span(Duration::from_mins(10))
+}
+
+fn default_bake() -> Span {
+    Span(Duration::ZERO)
+}
+
+fn default_rollback_window() -> Span {
+    Span(Duration::from_hours(24))
+}
+
 fn default_rollback_budget() -> Span {
     Span(Duration::from_mins(5))
 }
@@ -267,7 +286,9 @@ impl SourceConfig {
             prune_limit: default_prune_limit(),
             on_failure: OnFailure::default(),
             rollback_budget: default_rollback_budget(),
-            outage_timeout: span::default_outage_timeout(),
+            bake: default_bake(),
+            rollback_window: default_rollback_window(),
+            outage_timeout: default_outage_timeout(),
             fail_fast: false,
             roll_on_config: false,
             drift: Drift::default(),

@@ -11,7 +11,7 @@ mod write;
 pub use error::HistoryError;
 pub use notices::lasting::{Lasting, LastingKind, NotedLasting};
 pub use notices::{CommitOutcome, Notice, NoticeAbout, Pending};
-pub use query::baselines::{JudgedBaseline, JudgedWrite};
+pub use query::baselines::{JudgedBake, JudgedBaseline, JudgedWrite};
 pub use query::drift::Drifted;
 pub use query::records::{Arrival, FAILED, Heads, Query, Resolved};
 pub use query::standing::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};

@@ -230,13 +230,13 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("a Job, or a hook that", &["crates/belay-core/src/rollout/judge/never_started.rs PATIENCE"]),
-    ("a rollout of which the watch", &["src/daemon/rollout/health_monitor.rs UNHEARD"]),
+    ("a rollout of which the watch", &["src/daemon/rollout/health_monitor/mod.rs UNHEARD"]),
     ("the first status of a", &["src/daemon/rollout/established.rs FIRST_STATUS"]),
     (
         "a look at the pods of",
         &[
-            "src/daemon/rollout/health_monitor.rs TELL_OF_PODS",
-            "src/daemon/rollout/health_monitor.rs TELL_OF_PODS_AGAIN",
+            "src/daemon/rollout/health_monitor/mod.rs TELL_OF_PODS",
+            "src/daemon/rollout/health_monitor/mod.rs TELL_OF_PODS_AGAIN",
             "src/daemon/source/state/unhealthy_workloads.rs LOOKS",
         ],
     ),

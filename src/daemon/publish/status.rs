@@ -126,7 +126,7 @@ impl SourceStatus {
 
     /// Returns the rollouts and rollbacks of workloads that are under way: not what has no pods, nor what waits.
     pub fn rollouts(&self) -> impl Iterator<Item = (&ObjectKey, &UnderWay)> {
-        let moves = |way: &UnderWay| matches!(way.outcome, Outcome::UnderWay | Outcome::RollingBack);
+        let moves = |way: &UnderWay| way.outcome.is_applied();
         self.under_way.iter().filter(move |(key, way)| Workload::of(key).is_some() && moves(way))
     }
 

@@ -13,7 +13,9 @@ use crate::backoff::Backoff;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::shared::context::Context;
 use crate::daemon::shared::journal_queue::{JournalWrite, ToWrite};
-use crate::history::{HistoryEntry, HistoryError, JudgedBaseline, JudgedWrite, KeptTemplate, LastGood, Query, Update};
+use crate::history::{
+    HistoryEntry, HistoryError, JudgedBake, JudgedBaseline, JudgedWrite, KeptTemplate, LastGood, Query, Update,
+};
 use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
@@ -55,6 +57,14 @@ impl Context {
     pub async fn applied(&self, record: RecordId, rolls_out: bool, baseline: &Baseline) {
         let (outcome, rolls_out) = (Some(Outcome::UnderWay), rolls_out.then_some(true));
         let update = Update { outcome, rolls_out, ..self.written(JudgedWrite::Applied, baseline) };
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
+    }
+
+    /// Records that a write's rollout is complete, and is watched for its bake time.
+    pub async fn bakes(&self, record: RecordId, bake: JudgedBake, time: SignedDuration) {
+        let steps = vec![self.now(StepKind::Baking, &format!("complete, and watched for {} s", time.as_secs()))];
+        let outcome = (bake.of == JudgedWrite::Applied).then_some(Outcome::Baking);
+        let update = Update { outcome, bake: Some(bake), steps, ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 

@@ -130,7 +130,7 @@ impl Source {
     /// Returns true when the manifest of a rollout that an earlier run left open was applied, and has left since: it comes
     /// to its end like one that is under way.
     fn is_orphan_under_way(&self, record: &Record) -> bool {
-        let is_applied = matches!(record.outcome, Outcome::UnderWay | Outcome::RollingBack);
+        let is_applied = record.outcome.is_applied();
         let has_left = !self.desired().mentions(&record.object) && self.desired().unreadable().next().is_none();
         !self.context.config.prune && record.rolls_out && is_applied && has_left
     }
@@ -139,7 +139,7 @@ impl Source {
     fn is_applied(&self, key: &ObjectKey) -> bool {
         let followed = |source: &SourceStatus| {
             let way = source.under_way.get(key);
-            way.is_some_and(|way| matches!(way.outcome, Outcome::UnderWay | Outcome::RollingBack))
+            way.is_some_and(|way| way.outcome.is_applied())
         };
         self.context.status.read(followed).unwrap_or_default()
     }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use crate::history::error::{Failure, HistoryError};
 use crate::history::store::file::History;
 use crate::history::store::rows;
-use belay_core::rollout::{Baseline, RecordId, StepKind};
+use belay_core::rollout::{BakeStart, Baseline, RecordId, StepKind};
 
 /// A write whose rollout is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,46 @@ impl History {
             };
             Ok(statement.query_row(params![id.0, rows::word(of.step())], read).optional()?)
         })
+    }
+}
+
+/// The bake time of a write's rollout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgedBake {
+    /// The write.
+    pub of: JudgedWrite,
+    /// Its beginning.
+    pub start: BakeStart,
+}
+
+impl History {
+    /// Returns the bake time that has begun for a record's last write of this kind; `None` if none has.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn bake(&self, id: RecordId, of: JudgedWrite) -> Result<Option<BakeStart>, HistoryError> {
+        self.read("read when a bake time began", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT bake_ends, bake_restarts FROM baselines WHERE record = ? AND step = ? AND bake_ends IS NOT NULL",
+            )?;
+            let read = |row: &rusqlite::Row<'_>| {
+                let restarts: String = row.get(1)?;
+                Ok(BakeStart { ends: rows::parsed(row, 0)?, restarts: rows::from_json(1, &restarts)? })
+            };
+            Ok(statement.query_row(params![id.0, rows::word(of.step())], read).optional()?)
+        })
+    }
+}
+
+impl JudgedBake {
+    /// Writes it down beside the baseline of the write, which another write replaces.
+    pub(in crate::history) fn write(&self, connection: &Connection, id: RecordId) -> Result<(), Failure> {
+        let BakeStart { ends, restarts } = &self.start;
+        connection
+            .prepare_cached("UPDATE baselines SET bake_ends = ?, bake_restarts = ? WHERE record = ? AND step = ?")?
+            .execute(params![rows::time(*ends), rows::json(restarts), id.0, rows::word(self.of.step())])?;
+        Ok(())
     }
 }
 

@@ -101,6 +101,30 @@ impl History {
         self.read("look for a template", |connection| template(connection, source, object, commit))
     }
 
+    /// Returns the pod templates of a workload that were seen complete since a time.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn templates_since(
+        &self,
+        source: &str,
+        object: &ObjectKey,
+        since: Timestamp,
+    ) -> Result<Vec<Value>, HistoryError> {
+        let ObjectKey { group, kind, namespace, name } = object;
+        self.read("look for the templates of late", |connection| {
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT templates.template FROM applied JOIN templates ON templates.hash = applied.template WHERE {OBJECT} \
+                 AND at >= ?6"
+            ))?;
+            let found = statement
+                .query_map(params![source, name, kind, group, namespace, rows::time(since)], |row| row.get(0))?;
+            let texts: Vec<String> = found.collect::<Result<_, _>>()?;
+            Ok(texts.iter().map(|text| rows::from_json(0, text)).collect::<Result<_, _>>()?)
+        })
+    }
+
     /// Returns the newest record of a workload that rolled out and was seen complete, unless the same manifest has
     /// failed since, or was not well any more when another took its place.
     ///

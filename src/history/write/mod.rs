@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::error::{Failure, HistoryError};
 use super::notices::commit::{EndedRecord, note};
-use super::query::baselines::JudgedBaseline;
+use super::query::baselines::{JudgedBake, JudgedBaseline};
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::manifest::Complaint;
@@ -54,6 +54,8 @@ pub struct Update {
     pub complaints: Option<Vec<Complaint>>,
     /// The baseline of a write's rollout.
     pub baseline: Option<JudgedBaseline>,
+    /// The bake time that began.
+    pub bake: Option<JudgedBake>,
     /// The steps by which it became known, which are written down with it.
     pub steps: Vec<Step>,
 }
@@ -148,7 +150,7 @@ pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> 
         }
     }
     let Update { trigger, outcome, reason, manifest_hash, rolls_out, revision, .. } = update;
-    let Update { back_to, back_to_revision, evidence, complaints, baseline, steps, .. } = update;
+    let Update { back_to, back_to_revision, evidence, complaints, baseline, bake, steps, .. } = update;
     connection
         .prepare_cached(
             "UPDATE records SET outcome = coalesce(?2, outcome), reason = coalesce(?3, reason), message = \
@@ -179,6 +181,9 @@ pub(super) fn update(connection: &Connection, id: RecordId, update: &Update) -> 
     }
     if let Some(baseline) = baseline {
         baseline.write(connection, id)?;
+    }
+    if let Some(bake) = bake {
+        bake.write(connection, id)?;
     }
     steps.iter().try_for_each(|step| write_step(connection, id, step))
 }

@@ -11,6 +11,7 @@ mod support;
 mod a_bad_file_does_not_stop_the_others;
 mod a_bad_repository_harms_no_other;
 mod a_branch_may_be_set_back;
+mod a_complete_rollout_is_watched_on;
 mod a_controller_is_replaced_by_force;
 mod a_controller_rolled_by_hand_is_left_alone;
 mod a_controller_whose_way_back_fails;

@@ -78,6 +78,8 @@ pub enum Wrong {
     StopsTheNeighbour,
     /// It does not see that what it replaces crashes.
     TrustsTheUnwell,
+    /// It does not see that pods restart within their bake time.
+    ForgetsARestart,
     /// It says that all is well, whatever is rejected or held.
     SaysAllIsWell,
     /// It does not see who asks it to leave something alone.
@@ -113,7 +115,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 41] = [
+    pub const ALL: [(Wrong, &'static str); 42] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -141,6 +143,7 @@ impl Wrong {
         (Wrong::JumpsTheQueue, "waits-its-turn"),
         (Wrong::StopsTheNeighbour, "sources-apart"),
         (Wrong::TrustsTheUnwell, "never-back-to-the-unwell"),
+        (Wrong::ForgetsARestart, "follows-the-pods"),
         (Wrong::SaysAllIsWell, "states-are-true"),
         (Wrong::IgnoresTheSuspension, "suspended-is-left-alone"),
         (Wrong::LosesTheHolds, "held-is-not-applied"),
@@ -167,6 +170,9 @@ impl Wrong {
             Wrong::IgnoresTheLease => scenario.style.leads,
             Wrong::ScalesAgainst => any(|app| app.scaled),
             Wrong::JumpsTheQueue => any(|app| app.after.is_some()),
+            Wrong::ForgetsARestart => {
+                scenario.style.bakes && scenario.events.iter().any(|timed| is_unwell(&timed.what))
+            }
             Wrong::TrustsTheUnwell => scenario.events.iter().any(|timed| is_unwell(&timed.what)),
             Wrong::IgnoresTheSuspension => {
                 scenario.events.iter().any(|timed| matches!(timed.what, Event::Hand(_, Hand::Suspend(60..))))
@@ -403,7 +409,7 @@ impl Bug {
                 }
             });
         }
-        if self.wrong == Wrong::TrustsTheUnwell && is_list_of(path, "pods") {
+        if matches!(self.wrong, Wrong::TrustsTheUnwell | Wrong::ForgetsARestart) && is_list_of(path, "pods") {
             rewrite(answer, |list| list["items"].as_array_mut().into_iter().flatten().for_each(heal));
         }
         let whole = ["/deployments", "/statefulsets", "/daemonsets"].iter().any(|plural| path.contains(plural));

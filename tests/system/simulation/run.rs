@@ -9,7 +9,7 @@ use super::events::{Actor, Hand};
 use super::findings::{Finding, key_of_path};
 use super::history_rows::HistoryRows;
 use super::repository::{Key, Pushed, PushedCommit};
-use super::scenario::Scenario;
+use super::scenario::{Fate, Scenario, Will};
 
 /// Something that a person did.
 #[derive(Clone, Debug)]
@@ -91,6 +91,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Returns the necessary end of a rollout of an image with this fate; of an image without one both may be seen.
+    pub fn will(&self, fate: Option<Fate>) -> Will {
+        fate.map_or(Will::Either, |fate| fate.will(self.scenario.style.bakes))
+    }
+
     /// Returns the last head.
     pub fn head(&self) -> &Pushed {
         self.pushed.last().expect("a first commit")

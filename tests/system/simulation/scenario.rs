@@ -64,9 +64,9 @@ impl Fate {
         self.row().1
     }
 
-    /// Returns its necessary end.
-    pub fn will(self) -> Will {
-        self.row().3
+    /// Returns its necessary end. A bake time sees the crash that comes soon.
+    pub fn will(self, bakes: bool) -> Will {
+        if self == Fate::Loops && bakes { Will::Fail } else { self.row().3 }
     }
 
     /// Returns the fate that an image's tag tells.
@@ -139,6 +139,8 @@ pub struct Style {
     pub second: Option<Order>,
     /// True when each workload is rendered, from a folder of its own with a kustomization.
     pub rendered: bool,
+    /// True when complete workloads have a bake time.
+    pub bakes: bool,
 }
 
 /// When a source is rolled out.
@@ -178,6 +180,7 @@ impl Scenario {
             },
             // Drawn apart once more, for the same reason.
             rendered: Random::new(seed ^ 0x0e0d_e2ed).below(5) == 0,
+            bakes: Random::new(seed ^ 0xba_0e5).below(4) == 0,
         };
         let count = 1 + random.below(3);
         let mut apps: Vec<App> = (0..count).map(|index| app(&random, index)).collect();

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::marks;
 use crate::manifest::{Complaint, Manifest, shortened};
 use crate::rollout::plan::after;
+use crate::span::Span;
 
 /// The most characters of a wrong value that are shown: each object keeps its complaint, and the history that of each record.
 const SHOWN: usize = 100;
@@ -53,6 +54,9 @@ pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complai
     if let Some(text) = said(marks::PROGRESS_DEADLINE).filter(|text| !is_deadline(text)) {
         complain(marks::PROGRESS_DEADLINE, text, "write a number of seconds, \"600\"");
     }
+    if let Some(text) = said(marks::BAKE).filter(|text| text.parse::<Span>().is_err()) {
+        complain(marks::BAKE, text, "write a time, 10m or 1h30m, or 0s for none");
+    }
     if let Some(part) = said(marks::AFTER).and_then(|text| after::names(text, manifest.key.namespace.as_deref()).err())
     {
         let hint =
@@ -71,7 +75,14 @@ mod tests {
     #[test]
     fn little_is_shown_of_a_long_value_that_is_wrong() {
         let long = "ü".repeat(100_000);
-        for name in [marks::ON_FAILURE, marks::PRUNE, marks::ROLL_ON_CONFIG, marks::PROGRESS_DEADLINE, marks::AFTER] {
+        for name in [
+            marks::ON_FAILURE,
+            marks::PRUNE,
+            marks::ROLL_ON_CONFIG,
+            marks::PROGRESS_DEADLINE,
+            marks::BAKE,
+            marks::AFTER,
+        ] {
             for value in [long.clone(), format!("deployment/{long}"), format!("{long}/deployment/a")] {
                 let text = format!(
                     "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {{{name}: \"{value}\"}}}}\n"

@@ -77,8 +77,21 @@ const STATS: Duration = Duration::from_secs(30 * 86_400);
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
     let view = HistoryView::open(globals).await?;
-    let Args { workload, commit, author, since, failed, all, objects, all_namespaces, source, limit, stats, by, output } =
-        args;
+    let Args {
+        workload,
+        commit,
+        author,
+        since,
+        failed,
+        all,
+        objects,
+        all_namespaces,
+        source,
+        limit,
+        stats,
+        by,
+        output,
+    } = args;
     let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
     let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
     if stats {

@@ -264,7 +264,7 @@ impl Simulator {
         recorder: &Recorder,
     ) -> anyhow::Result<SimulationEnd> {
         let at = recorder.now();
-        let observed = self.cluster.observe(&self.judged(), live).await?;
+        let observed = self.cluster.observe(&self.judged(), live, None).await?;
         Ok(match judge.rule(suspicion, &observed.observation, self.clock.now()) {
             Judgement::Failed(reason) => SimulationEnd::Failed { at, reason, condition: failed_condition(live) },
             Judgement::Infrastructure(reason) => SimulationEnd::Stuck { at, reason },

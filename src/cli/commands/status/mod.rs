@@ -248,20 +248,18 @@ impl StatusQuery {
     /// Returns the table, or one line that says that there is nothing to show. A daemon that has not seen the cluster
     /// since its start knows no workloads.
     fn table(&self, rows: &[WorkloadAnswer], format: Format, is_unanswered: bool) -> Vec<String> {
+        let has_seen_none = is_unanswered && rows.iter().all(|row| Workload::of(&row.object).is_none());
+        let unseen = has_seen_none.then(|| {
+            "The daemon here has seen no workload since its start; belay history shows its rollouts.".to_owned()
+        });
         if !rows.is_empty() {
-            return workload_table::of(rows, format).lines_within(if format == Format::Wide {
-                None
-            } else {
-                terminal_width()
-            });
+            let width = if format == Format::Wide { None } else { terminal_width() };
+            return workload_table::of(rows, format).lines_within(width).into_iter().chain(unseen).collect();
         }
-        vec![match &self.namespace {
-            _ if is_unanswered => "The daemon here has seen no workload since its start; belay history shows its \
-                                   rollouts."
-                .to_owned(),
+        vec![unseen.unwrap_or_else(|| match &self.namespace {
             Some(namespace) => format!("belay has applied no workload in namespace {namespace} (-A: in all)."),
             None => "belay has applied no workload.".to_owned(),
-        }]
+        })]
     }
 
     /// Prints changes until the caller has seen enough.

@@ -21,7 +21,7 @@ pub async fn observe(work: &RolloutTask, to: &To) -> Result<ObservedWorkload, Ca
         }
         (_, live) => (key.clone(), live.unwrap_or_default()),
     };
-    let look = Backoff::retry(context.in_the_way(&key), || context.cluster.observe(&key, &live));
+    let look = Backoff::retry(context.in_the_way(&key), || context.cluster.observe(&key, &live, None));
     Ok(work.unless_cancelled(look).await?.unwrap_or_default())
 }
 

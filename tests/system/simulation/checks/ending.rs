@@ -39,7 +39,7 @@ pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
 
 fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Findings) {
     let (Some(wanted), Some(present)) = (&want.template, template(live)) else { return };
-    let will = want.fate.map_or(Will::Either, Fate::will);
+    let will = run.will(want.fate);
     let by_hand = run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Undo | Hand::Image));
     if by_hand && annotation(live, "belay.dev/suspend").is_some() {
         // An undo brings the annotations of its revision back, and whoever is asked to leave it alone does.
@@ -74,7 +74,7 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
         format!("{key:?} can only succeed, and is held: {hold}")
     });
     let failed_back = newest(run, key).is_some_and(|record| record.outcome == "rollback-failed");
-    let back = image(live).and_then(Fate::of_image).map_or(Will::Either, Fate::will);
+    let back = run.will(image(live).and_then(Fate::of_image));
     // The history of one of two daemons without a Lease knows nothing of what the other saw fail.
     findings
         .demand(back != Will::Fail || failed_back || by_hand || run.had_rival() || !way_back(run, key, wanted), || {
@@ -103,7 +103,7 @@ fn way_back(run: &Run, key: &Key, wanted: &(String, String)) -> bool {
     let complete = books.records.iter().filter(|record| record.key == *key && record.outcome == "complete");
     complete.filter(|record| record.rolls_out).any(|record| {
         let want = run.commits.get(&record.commit).and_then(|commit| commit.objects.get(key));
-        let fine = want.and_then(|want| want.fate).is_some_and(|fate| fate.will() == Will::Succeed);
+        let fine = run.will(want.and_then(|want| want.fate)) == Will::Succeed;
         fine && want.and_then(|want| want.template.as_ref()).is_some_and(|template| template != wanted)
     }) && !deleted(run, key)
 }

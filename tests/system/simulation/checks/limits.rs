@@ -12,7 +12,7 @@ use super::super::findings::{Finding, Findings, is_workload, key_of_path, templa
 use super::super::play::LEAD;
 use super::super::repository::secret_value;
 use super::super::run::{ActorPeriod, Run};
-use super::super::scenario::{Fate, Will};
+use super::super::scenario::Will;
 
 /// Every request has a limit, every retry waits, and a server that says when to come back is believed.
 pub fn bounded(run: &Run) -> Vec<Finding> {
@@ -104,7 +104,7 @@ pub fn others_go_on(run: &Run) -> Vec<Finding> {
             if want.after.is_some() {
                 continue;
             }
-            let good = want.fate.is_some_and(|fate| Fate::will(fate) == Will::Succeed);
+            let good = run.will(want.fate) == Will::Succeed;
             let is_refused = |acting: &ActorPeriod| {
                 acting.key == *key && acting.from < pushed.at + SOON && acting.to + 60_000 > pushed.at
             };

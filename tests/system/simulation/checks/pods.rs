@@ -7,7 +7,7 @@ use super::super::findings::{Finding, Findings, hold, is_workload, template};
 use super::super::history_rows::Record;
 use super::super::repository::Key;
 use super::super::run::Run;
-use super::super::scenario::{Fate, Will};
+use super::super::scenario::Will;
 
 /// belay comes to an end once nothing disturbs any more, and every record has an end.
 pub fn settles(run: &Run) -> Vec<Finding> {
@@ -27,7 +27,7 @@ pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
     let mut findings = Findings::of("follows-the-pods");
     for record in run.records().filter(|record| is_workload(&record.key) && record.rolls_out) {
         let want = run.commits.get(&record.commit).and_then(|commit| commit.objects.get(&record.key));
-        let will = want.and_then(|want| want.fate).map_or(Will::Either, Fate::will);
+        let will = run.will(want.and_then(|want| want.fate));
         let outcome = record.outcome.as_str();
         let failed = ["failed", "rolled-back", "rollback-failed", "rolling-back"].contains(&outcome);
         let wrong = match will {

@@ -3,7 +3,7 @@
 use super::super::findings::{Finding, Findings, hold, image};
 use super::super::repository::{Key, Side};
 use super::super::run::Run;
-use super::super::scenario::{Fate, Order, Will};
+use super::super::scenario::{Order, Will};
 use super::super::second_source;
 
 /// Checks that the live objects of the second source are as in its folder, unless they can only fail.
@@ -60,7 +60,7 @@ fn ends(run: &Run, kind: &str, name: &str, side: Side, findings: &mut Findings) 
     }
     let (wanted, present) = (second_source::image(side), image(live).unwrap_or_default().to_owned());
     let held = hold(live).is_some();
-    match side.fate.will() {
+    match run.will(Some(side.fate)) {
         Will::Succeed => findings.demand(present == wanted && !held, || format!("{key:?} has {present}, not {wanted}")),
         // It went back, unless there was nothing to go back to.
         _ => findings.demand(held == (present != wanted), || format!("{key:?} has {present}, held: {held}")),
@@ -83,7 +83,7 @@ fn verdicts(run: &Run, findings: &mut Findings) {
             "ReplicationController" => beside.controller.map(|side| side.fate),
             _ => second_source::job_of(&beside).filter(|(key, _)| *key == record.key).map(|(_, fate)| fate),
         });
-        let will = fate.map_or(Will::Either, Fate::will);
+        let will = run.will(fate);
         let failed = ["failed", "rolled-back", "rollback-failed"].contains(&record.outcome.as_str());
         let wrong = will == Will::Succeed && failed || will == Will::Fail && record.outcome == "complete";
         findings.demand(!wrong, || format!("{will:?}, and it is {}: {record:?}", record.outcome));

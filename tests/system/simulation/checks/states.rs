@@ -4,7 +4,7 @@ use super::super::events::Actor;
 use super::super::findings::{Finding, Findings, hold, is_workload, template};
 use super::super::repository::{Key, Want};
 use super::super::run::Run;
-use super::super::scenario::{Fate, Will};
+use super::super::scenario::Will;
 
 /// A source is degraded while a file of it can't be read or one of its manifests is held, and synced when everything is as
 /// its head says.
@@ -40,7 +40,7 @@ pub fn states_are_true(run: &Run) -> Vec<Finding> {
 /// Returns true when an object is as the head says, and its pods can only be healthy.
 fn is_fine(run: &Run, key: &Key, want: &Want) -> bool {
     let Some(live) = run.live.get(key) else { return false };
-    let well = want.fate.is_none_or(|fate| Fate::will(fate) == Will::Succeed);
+    let well = want.fate.is_none() || run.will(want.fate) == Will::Succeed;
     well && hold(live).is_none() && (!is_workload(key) || template(live) == want.template)
 }
 

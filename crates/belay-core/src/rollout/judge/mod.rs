@@ -6,6 +6,7 @@
 //! no deadline), the judge keeps one of its own. A seeming failure is only a suspicion until the pods have been
 //! inspected: a fault of the infrastructure is not the commit's.
 
+pub(in crate::rollout) mod bake;
 pub(in crate::rollout) mod fail_fast;
 pub mod health;
 pub(in crate::rollout) mod never_started;
@@ -116,6 +117,8 @@ pub enum WaitingOn {
     Resume,
     /// Its pods.
     Pods,
+    /// The end of its bake time.
+    BakeTime,
 }
 
 /// The judge's ruling after it has inspected the pods.
@@ -234,6 +237,12 @@ impl Judge {
                 Verdict::Waiting(self.waiting(WaitingOn::Pods, &health, &health.message))
             }
         }
+    }
+
+    /// Returns the furthest that it has come.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.best.unwrap_or_default()
     }
 
     /// Returns when the judge's own deadline ends, if nothing moves until then; `None` while none runs.

@@ -115,7 +115,7 @@ impl Record {
     #[must_use]
     pub fn was_applied(&self, last_apply: Option<Timestamp>) -> bool {
         let began = self.started.as_second();
-        matches!(self.outcome, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay)
+        matches!(self.outcome, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::Baking)
             && last_apply.is_some_and(|applied| applied.as_second() >= began)
     }
 
@@ -219,6 +219,8 @@ pub enum StepKind {
     Applied,
     /// The rollout moved.
     Progress,
+    /// It is complete, and is watched for its bake time.
+    Baking,
     /// The judge has ruled.
     Verdict,
     /// The evidence has been saved.
@@ -252,6 +254,7 @@ impl StepKind {
             StepKind::Applying => "applying",
             StepKind::Applied => "applied",
             StepKind::Progress => "progress",
+            StepKind::Baking => "baking",
             StepKind::Verdict => "verdict",
             StepKind::Evidence => "evidence saved",
             StepKind::GoingBack => "going back",

@@ -16,6 +16,8 @@ pub enum Outcome {
     /// Applied; the rollout is being watched.
     #[serde(rename = "progressing", alias = "under-way")]
     UnderWay,
+    /// Complete, and watched for its bake time.
+    Baking,
     /// It has failed; the workload is on its way back.
     RollingBack,
     /// Done: applied, and complete where it rolls out.
@@ -48,10 +50,11 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Outcome; 17] = [
+    pub const ALL: [Outcome; 18] = [
         Outcome::Planned,
         Outcome::Waiting,
         Outcome::UnderWay,
+        Outcome::Baking,
         Outcome::RollingBack,
         Outcome::Complete,
         Outcome::Failed,
@@ -71,7 +74,13 @@ impl Outcome {
     /// Returns true when it is final.
     #[must_use]
     pub fn is_final(self) -> bool {
-        !matches!(self, Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::RollingBack)
+        !matches!(self, Outcome::Planned | Outcome::Waiting) && !self.is_applied()
+    }
+
+    /// Returns true when its manifest was applied, and its end is still to come.
+    #[must_use]
+    pub fn is_applied(self) -> bool {
+        matches!(self, Outcome::UnderWay | Outcome::Baking | Outcome::RollingBack)
     }
 
     /// Returns true when the object was as its manifest says then, or was deleted as the repository says.

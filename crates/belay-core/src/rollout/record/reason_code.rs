@@ -47,6 +47,8 @@ macro_rules! reason_codes {
 reason_codes! {
     /// The API server did not answer while a rollout was judged.
     ApiServerAway,
+    /// It was complete, and failed within its bake time.
+    BakeFailed,
     /// Another source has the same object.
     ClaimedTwice,
     /// The API server can't be reached.

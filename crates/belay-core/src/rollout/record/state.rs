@@ -183,6 +183,7 @@ impl Outcome {
             Outcome::Planned => ObjectState::Pending,
             Outcome::Waiting | Outcome::Skipped => ObjectState::Waiting,
             Outcome::UnderWay => ObjectState::Progressing,
+            Outcome::Baking => ObjectState::Baking,
             Outcome::RollingBack => ObjectState::RollingBack,
             Outcome::Complete => ObjectState::Complete,
             Outcome::Failed => ObjectState::Failed,

@@ -41,7 +41,9 @@ impl CommitPart {
                 Trigger::UndoByHand(_) => CommitPart::Nothing,
                 _ => CommitPart::Failed,
             },
-            Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::RollingBack => CommitPart::UnderWay,
+            Outcome::Planned | Outcome::Waiting | Outcome::UnderWay | Outcome::Baking | Outcome::RollingBack => {
+                CommitPart::UnderWay
+            }
             // Somebody has let it in.
             Outcome::Complete if record.trigger == Trigger::Retry => CommitPart::Nothing,
             Outcome::Complete => CommitPart::Complete,

@@ -57,6 +57,9 @@ const TAKEN_AWAY: [&str; 9] = [
     "TopologyAffinityError",
 ];
 
+/// Reasons of containers that ended with their node.
+const NODE_ENDED: [&str; 2] = ["ContainerStatusUnknown", "Unknown"];
+
 /// The time that a kubelet gets to say the first word about a pod that is bound to its node.
 const KUBELET_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -91,6 +94,7 @@ fn fault(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp, seen: &mut 
     let is_true = |kind: &str| condition(pod, kind).is_some_and(|condition| condition["status"] == "True");
     if is_true("Ready") {
         "Running".clone_into(&mut seen.state);
+        last_run(statuses, seen);
         return Fault::None;
     }
     let reason = text(&pod["status"], "reason");
@@ -147,6 +151,25 @@ fn containers(statuses: &[&Value], seen: &mut PodSeen) -> Option<Fault> {
     None
 }
 
+/// Reads the end of a ready pod's last run. A node that went down says nothing of the container.
+fn last_run(statuses: &[&Value], seen: &mut PodSeen) {
+    let ended = statuses.iter().map(|status| (status, &status["lastState"]["terminated"]));
+    let newest = ended.filter(|(_, run)| run.is_object()).max_by_key(|(_, run)| time(&run["finishedAt"]));
+    let Some((status, run)) = newest else { return };
+    let reason = text(run, "reason");
+    if !NODE_ENDED.contains(&reason) {
+        seen.container = Some(text(status, "name").to_owned());
+        seen.exit_code = exit_code(run);
+        reason.clone_into(&mut seen.message);
+    }
+}
+
+/// Returns when a container has started again after its node came back.
+fn came_back(status: &Value) -> Option<Timestamp> {
+    let ended_with_node = NODE_ENDED.contains(&text(&status["lastState"]["terminated"], "reason"));
+    time(&status["state"]["running"]["startedAt"]).filter(|_| ended_with_node)
+}
+
 fn exit_code(terminated: &Value) -> Option<i32> {
     terminated["exitCode"].as_i64().and_then(|code| code.try_into().ok())
 }
@@ -178,7 +201,8 @@ fn unready(pod: &Value, statuses: &[&Value], now: Timestamp, seen: &mut PodSeen)
         return Fault::Infrastructure;
     }
     let made = time(&pod["metadata"]["creationTimestamp"]);
-    let young = made.is_some_and(|made| now.duration_since(made) < KUBELET_PATIENCE);
+    let is_new = |since: Timestamp| now.duration_since(since) < KUBELET_PATIENCE;
+    let young = made.is_some_and(is_new) || statuses.iter().any(|status| came_back(status).is_some_and(is_new));
     let fault = if young { Fault::Young } else { Fault::Commit };
     let creating = statuses.iter().find(|status| status["state"]["waiting"].is_object());
     if let Some(status) = creating {

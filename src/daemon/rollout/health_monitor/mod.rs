@@ -1,5 +1,8 @@
 //! Watches one workload until the judge has ruled.
 
+mod bake;
+mod pods;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +11,15 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use self::bake::BakeProgress;
 use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
 use crate::daemon::publish::status::{UnderWay, put_or_remove, set};
-use crate::daemon::rollout::kinds::job_runs::has_ended;
 use belay_core::manifest::Compact;
-use belay_core::rollout::health::{PodAccount, wrong_pods};
+use belay_core::rollout::health::Fault;
 use belay_core::rollout::{
-    Baseline, Counters, FailFast, Judge, Judgement, NeverStarted, Outcome, Reason, StepKind, Verdict, Waiting,
-    WaitingOn, marks, template,
+    Baseline, Counters, FailFast, Judge, Judgement, NeverStarted, Outcome, Reason, ReasonCode, StepKind, Verdict,
+    Waiting, WaitingOn, marks, template,
 };
 
 /// The delay before events that fell due meanwhile are handled.
@@ -70,6 +73,8 @@ enum Look {
     Waits(Waiting),
     /// It is as it was before the write, and is read soon: nothing is ruled on a version that is not there.
     FromBefore(Waiting),
+    /// It was complete, and its bake time is not over.
+    Bakes,
 }
 
 /// One workload being watched.
@@ -85,6 +90,8 @@ pub struct HealthMonitor<'a> {
     fail_fast: Option<FailFast>,
     /// The observations of its start, if it runs once.
     never_started: NeverStarted,
+    /// The bake time, which follows its completion.
+    bake: BakeProgress,
     /// The time of the next inspection of the pods, and the wait after it.
     look_at_pods: (tokio::time::Instant, Duration),
     /// The time until which nothing is suspected.
@@ -150,6 +157,7 @@ impl<'a> HealthMonitor<'a> {
             outcome,
             fail_fast,
             never_started: NeverStarted::default(),
+            bake: BakeProgress::default(),
             look_at_pods,
             quiet_until: now,
             told: None,
@@ -220,6 +228,8 @@ impl<'a> HealthMonitor<'a> {
         let now = self.work.context.clock.steady();
         self.judge.note_outages(&self.work.context.cluster.outages(), now);
         match self.judge.observe(&live, now) {
+            _ if self.bake.running().is_some() => Look::Bakes,
+            Verdict::Complete if self.bakes(&live) => Look::Bakes,
             Verdict::Complete => Look::Ended(MonitorEnd::Complete(live)),
             Verdict::Suspect(reason) => Look::Suspect(reason),
             Verdict::Waiting(waiting) if is_from_before => Look::FromBefore(waiting),
@@ -244,6 +254,7 @@ impl<'a> HealthMonitor<'a> {
                 return Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }));
             }
             Look::Suspect(reason) => Some(reason),
+            Look::Bakes => return self.bake(live).await,
             Look::FromBefore(waiting) => {
                 self.publish(&waiting).await?;
                 return Ok(None);
@@ -272,6 +283,10 @@ impl<'a> HealthMonitor<'a> {
         let context = Arc::clone(&self.work.context);
         let key = self.work.planned.wanted.key.clone();
         let (observed, live) = self.observe(live).await?;
+        let has_recovered = || observed.observation.pods.iter().all(|pod| pod.fault != Fault::Commit);
+        if suspicion.code == ReasonCode::BakeFailed && has_recovered() {
+            return Ok(None);
+        }
         let now = context.clock.steady();
         // The pods may have been asked for in vain for long.
         self.judge.note_outages(&context.cluster.outages(), now);
@@ -297,7 +312,7 @@ impl<'a> HealthMonitor<'a> {
         let look = || async {
             let look = || async {
                 let live = Arc::new(text.read());
-                (context.cluster.observe(key, &live).await, live)
+                (context.cluster.observe(key, &live, self.bake.running()).await, live)
             };
             let (answer, live) = loop {
                 match context.requests.look(text.text().len(), look).await {
@@ -332,117 +347,21 @@ impl<'a> HealthMonitor<'a> {
         self.work.give_up.borrow().clone().filter(|_| self.outcome == Outcome::UnderWay)
     }
 
-    /// Inspects the pods when it is time to: to report trouble with them early, and to give up before the deadline if
-    /// belay is to. Inspections that only report may become less and less frequent.
-    async fn look_at_pods(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
-        let (at, wait) = self.look_at_pods;
-        if at > tokio::time::Instant::now() {
-            return Ok(None);
-        }
-        let wait = if self.fail_fast.is_some() { wait } else { (wait * 2).min(TELL_OF_PODS_AGAIN) };
-        self.look_at_pods = (tokio::time::Instant::now() + wait, wait);
-        let (context, key) = (Arc::clone(&self.work.context), self.work.planned.wanted.key.clone());
-        let impatient = self.fail_fast.is_some();
-        let ask = || async {
-            let (requests, bytes) = (&context.requests, live.text().len());
-            let look = || async {
-                let live = live.read();
-                let observed = context.cluster.pods_of_present_template(&key, &live).await?;
-                let wrong = wrong_pods(&observed, template(&live).unwrap_or(&live));
-                Ok::<_, ClusterError>((Some(observed.pods), wrong))
-            };
-            let looked = match impatient {
-                true => requests.look(bytes, look).await,
-                false => requests.look_in_turn(bytes, look).await,
-            };
-            // It is looked at again soon.
-            looked.unwrap_or(Ok((None, None)))
-        };
-        let look = async {
-            if impatient { Backoff::until_answered(context.in_the_way(&key), ask).await } else { ask().await }
-        };
-        let (pods, wrong) = self.work.unless_cancelled(look).await?.unwrap_or_else(|error| {
-            debug!(object = %key, %error, "its pods can't be looked at");
-            (None, None)
-        });
-        self.publish_wrong_pods(wrong).await?;
-        let Some(pods) = pods else { return Ok(None) };
-        match self.fail_fast.as_mut().and_then(|fail_fast| fail_fast.look(&pods, context.clock.steady())) {
-            Some(suspicion) => self.rule(suspicion, live).await,
-            None => self.give_up_what_cannot_start(&pods, live).await,
-        }
-    }
-
-    /// Gives up an object that runs once and that can't start, when its time is over.
-    async fn give_up_what_cannot_start(
-        &mut self,
-        pods: &[PodAccount],
-        live: &Compact,
-    ) -> Result<Option<MonitorEnd>, Cancelled> {
-        let key = self.work.planned.wanted.key.clone();
-        if self.note_start(pods, &live.read()).await?.is_none() {
-            return Ok(None);
-        }
-        // The watch may have told nothing for long, and pods may have started meanwhile.
-        let Some(read) = Box::pin(self.work.read()).await? else { return Ok(Some(MonitorEnd::Gone)) };
-        if self.judge.is_of_another(&read) || has_ended(&key, &read) {
-            return Ok(None);
-        }
-        let (observed, live) = self.observe(&Compact::of(&read)).await?;
-        if observed.observation.hidden.is_some() {
-            return Ok(None);
-        }
-        let reason = self.note_start(&observed.observation.pods, &live).await?;
-        Ok(reason.map(|reason| {
-            info!(object = %key, %reason, "failed");
-            MonitorEnd::Failed { reason, observed: Box::new(observed), live }
-        }))
-    }
-
-    /// Notes how far the pods of an object that runs once have come. Returns why it is given up, if it is.
-    async fn note_start(&mut self, pods: &[PodAccount], live: &Value) -> Result<Option<Reason>, Cancelled> {
-        let (context, key) = (Arc::clone(&self.work.context), self.work.planned.wanted.key.clone());
-        let news = self.never_started.look(&key, live, pods, context.clock.steady());
-        let known = || context.history.steps(self.work.record).unwrap_or_default();
-        let is_known = self.never_started.is_stuck() && news.is_some() && self.never_started.continues(live, &known());
-        if let Some(news) = news.filter(|_| !is_known) {
-            self.work.step(StepKind::Progress, news).await?;
-        }
-        let (outages, now) = (context.cluster.outages(), context.clock.steady());
-        let limit = self.judge.outage_timeout();
-        if let Some(due) = self.never_started.due(pods, &outages, limit, now) {
-            let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
-            self.look_at_pods.0 = self.look_at_pods.0.min(tokio::time::Instant::now() + left);
-        }
-        Ok(self.never_started.given_up(&key, pods, &outages, limit, now))
-    }
-
-    /// Publishes the trouble with the new pods, and records it if it is news.
-    async fn publish_wrong_pods(&mut self, wrong: Option<String>) -> Result<(), Cancelled> {
-        let key = &self.work.planned.wanted.key;
-        let mut news = false;
-        self.work.context.status.change(|source| {
-            news = source.under_way.get_mut(key).is_some_and(|under_way| set(&mut under_way.wrong, wrong.clone()));
-            news
-        });
-        match wrong.filter(|_| news) {
-            Some(wrong) => self.work.step(StepKind::Progress, &wrong).await,
-            None => Ok(()),
-        }
-    }
-
     /// Returns the next state of the object, or the same one when it is time for an inspection; `None` when it is gone.
     async fn next(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
         let quiet_until = self.quiet_until;
         let now = self.work.context.clock.steady();
-        let due = self.judge.due().map(|due| {
-            let left = Duration::try_from(due.duration_since(now)).unwrap_or_default();
-            tokio::time::Instant::now() + left
-        });
+        let until = |due: Timestamp| {
+            tokio::time::Instant::now() + Duration::try_from(due.duration_since(now)).unwrap_or_default()
+        };
+        // Within the bake time, pods that are missing are no fault of the commit.
+        let due = self.judge.due().filter(|_| self.bake.running().is_none()).map(until);
         let instant = tokio::time::Instant::now();
+        let baked = self.bake.ends().filter(|ends| *ends > now).map(until);
         let look_at = Some(self.look_at_pods.0);
         // Events that fell due during another request are still due. A time that has passed wakes nobody by itself.
-        let due = [due.map(|due| due.max(quiet_until)), look_at].map(|due| due.map(|due| due.max(instant + SOON)));
+        let due =
+            [due.map(|due| due.max(quiet_until)), look_at, baked].map(|due| due.map(|due| due.max(instant + SOON)));
         let quiet = Some(quiet_until).filter(|until| *until > instant);
         let wake = due.into_iter().chain([quiet, self.unheard]).flatten().min();
         let timer = sleep_until(wake);
@@ -484,7 +403,7 @@ impl<'a> HealthMonitor<'a> {
         let wanted = &self.work.planned.wanted;
         let under_way = UnderWay {
             commit: wanted.commit.id.clone(),
-            outcome: self.outcome,
+            outcome: self.published_outcome(),
             counters: waiting.counters.into(),
             message: waiting.message.clone(),
             until: waiting.until.map(|due| self.work.context.clock.shown(due)),

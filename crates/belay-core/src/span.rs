@@ -1,20 +1,17 @@
 //! Lengths of time as people write them.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// A length of time, written `30s`, `5m`, `1h30m`, `500ms`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
-
-/// Returns the default time for which a fault of the infrastructure is waited out.
-pub(super) fn default_outage_timeout() -> Span {
-    Span(Duration::from_mins(10))
-}
 
 /// A text that is not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +60,17 @@ impl TryFrom<String> for Span {
 impl From<Span> for String {
     fn from(span: Span) -> String {
         span.to_string()
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Span".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d))+$",
+            "description": "A length of time, written `30s`, `5m`, `1h30m`, `500ms`."})
     }
 }
 

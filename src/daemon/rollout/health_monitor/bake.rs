@@ -1,0 +1,179 @@
+//! The bake time of a workload that is complete.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::{HealthMonitor, MonitorEnd};
+use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
+use crate::history::{JudgedBake, JudgedWrite};
+use belay_core::manifest::Compact;
+use belay_core::rollout::health::PodAccount;
+use belay_core::rollout::{
+    Bake, BakeStart, Outcome, Reason, StepKind, Waiting, WaitingOn, Workload, bake_time, is_complete, same_template,
+    template, without_restart,
+};
+
+/// The period between two inspections of the pods within a bake time.
+const LOOK_WHILE_BAKING: Duration = Duration::from_secs(10);
+
+/// The bake time of a watched workload.
+#[derive(Debug, Default)]
+pub(super) enum BakeProgress {
+    /// It is not complete yet.
+    #[default]
+    Before,
+    /// It is complete, and is to be watched for so long.
+    Due(SignedDuration),
+    /// It was complete, and is watched on.
+    Running(Bake),
+    /// It has none.
+    None,
+}
+
+impl BakeProgress {
+    /// Returns the bake time that has begun.
+    pub(super) fn running(&self) -> Option<&Bake> {
+        match self {
+            BakeProgress::Running(bake) => Some(bake),
+            BakeProgress::Before | BakeProgress::Due(_) | BakeProgress::None => None,
+        }
+    }
+
+    /// Returns when it ends, once it has begun.
+    pub(super) fn ends(&self) -> Option<Timestamp> {
+        self.running().map(Bake::ends)
+    }
+
+    /// Returns the failure that the pods show within the bake time.
+    pub(super) fn look(&mut self, pods: &[PodAccount]) -> Option<Reason> {
+        match self {
+            BakeProgress::Running(bake) => bake.look(pods),
+            BakeProgress::Before | BakeProgress::Due(_) | BakeProgress::None => None,
+        }
+    }
+}
+
+impl RolloutTask {
+    /// Returns the time for which the workload is watched after it is complete; zero if it is not. A rollback takes no longer
+    /// than its budget.
+    fn bake_time(&self, live: &Value, outcome: Outcome) -> SignedDuration {
+        let (key, config) = (&self.planned.wanted.key, &self.context.config);
+        if !Workload::of(key).is_some_and(Workload::can_go_back) || !self.is_of_template() {
+            return SignedDuration::ZERO;
+        }
+        let time = bake_time(&self.planned.wanted.manifest.value(), config.bake);
+        let budget = SignedDuration::try_from(config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
+        let time = if outcome == Outcome::RollingBack { time.min(budget) } else { time };
+        if time.is_positive() && self.was_complete_lately(live) { SignedDuration::ZERO } else { time }
+    }
+
+    /// Returns true when the live pod template was seen complete within `rollback_window`: it comes back without delay.
+    fn was_complete_lately(&self, live: &Value) -> bool {
+        let (context, key) = (&self.context, &self.planned.wanted.key);
+        let window = SignedDuration::try_from(context.config.rollback_window.0).unwrap_or(SignedDuration::MAX);
+        let since = context.clock.now().checked_sub(window).unwrap_or(Timestamp::MIN);
+        let Some(present) = template(live).map(without_restart) else { return false };
+        let known = context.history.templates_since(&context.config.name, key, since).unwrap_or_else(|error| {
+            warn!(object = %key, %error, "failed to read which templates were complete; it has its bake time");
+            Vec::new()
+        });
+        known.iter().any(|known| same_template(&without_restart(known), &present))
+    }
+
+    /// Returns the beginning of the bake time that was under way when belay stopped.
+    fn bake_from_before(&self, of: JudgedWrite) -> Option<BakeStart> {
+        self.context.history.bake(self.record, of).unwrap_or_else(|error| {
+            warn!(object = %self.planned.wanted.key, %error, "failed to read when its bake time began; it begins again");
+            None
+        })
+    }
+}
+
+impl HealthMonitor<'_> {
+    /// Returns true when a complete workload is to be watched on.
+    pub(super) fn bakes(&mut self, live: &Value) -> bool {
+        if matches!(self.bake, BakeProgress::Before) {
+            let time = self.work.bake_time(live, self.outcome);
+            self.bake = if time.is_positive() { BakeProgress::Due(time) } else { BakeProgress::None };
+        }
+        !matches!(self.bake, BakeProgress::None)
+    }
+
+    /// Watches a complete workload on. Returns its end when the bake time is over, or has shown a failure.
+    pub(super) async fn bake(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        if let BakeProgress::Due(time) = self.bake {
+            self.begin_bake(live, time).await?;
+        }
+        let Some(ends) = self.bake.ends() else { return Ok(None) };
+        self.publish_bake(ends).await?;
+        if self.work.context.clock.steady() < ends {
+            return self.look_at_pods(live).await;
+        }
+        // A restart just before the end counts, too.
+        let pods = self.pods(live, true).await?.unwrap_or_default();
+        if let Some(suspicion) = self.bake.look(&pods)
+            && let Some(end) = self.rule(suspicion, live).await?
+        {
+            return Ok(Some(end));
+        }
+        let key = self.work.planned.wanted.key.clone();
+        let Some(read) = Box::pin(self.work.read()).await? else { return Ok(Some(MonitorEnd::Gone)) };
+        if is_complete(&key, &read) {
+            info!(object = %key, "its bake time is over");
+            return Ok(Some(MonitorEnd::Complete(read)));
+        }
+        // Pods are missing, and none has failed: it was scaled, or there is no room for pods that were evicted.
+        let limit = self.judge.outage_timeout();
+        if self.work.context.clock.steady() < ends.checked_add(limit).unwrap_or(Timestamp::MAX) {
+            return Ok(None);
+        }
+        let message = "its bake time is over: no pod of it has failed, though some are missing";
+        warn!(object = %key, "{message}");
+        self.work.step(StepKind::Waiting, message).await?;
+        Ok(Some(MonitorEnd::Complete(read)))
+    }
+
+    /// Begins the bake time, or takes it up where a restart of belay left it, with the time that is left.
+    async fn begin_bake(&mut self, live: &Compact, time: SignedDuration) -> Result<(), Cancelled> {
+        let (context, of) = (Arc::clone(&self.work.context), self.judged_write());
+        let clock = &context.clock;
+        let bake = match self.work.bake_from_before(of) {
+            Some(start) => {
+                let left = start.ends.duration_since(clock.now()).clamp(SignedDuration::ZERO, time);
+                Bake::resume(BakeStart { ends: clock.steady().checked_add(left).unwrap_or(Timestamp::MAX), ..start })
+            }
+            None => {
+                let pods = self.pods(live, true).await?.unwrap_or_default();
+                let bake = Bake::begin(time, &pods, clock.steady());
+                let start = BakeStart { ends: clock.shown(bake.ends()), ..bake.start() };
+                self.work.unless_cancelled(context.bakes(self.work.record, JudgedBake { of, start }, time)).await?;
+                bake
+            }
+        };
+        self.look_at_pods = (Instant::now() + LOOK_WHILE_BAKING, LOOK_WHILE_BAKING);
+        self.bake = BakeProgress::Running(bake);
+        Ok(())
+    }
+
+    /// Returns the write whose rollout is watched.
+    fn judged_write(&self) -> JudgedWrite {
+        if self.outcome == Outcome::RollingBack { JudgedWrite::WentBack } else { JudgedWrite::Applied }
+    }
+
+    /// Returns the outcome that is published meanwhile.
+    pub(super) fn published_outcome(&self) -> Outcome {
+        let bakes = self.bake.running().is_some() && self.outcome == Outcome::UnderWay;
+        if bakes { Outcome::Baking } else { self.outcome }
+    }
+
+    async fn publish_bake(&mut self, ends: Timestamp) -> Result<(), Cancelled> {
+        let message = "complete; its pods are watched until its bake time is over".to_owned();
+        let counters = self.judge.counters();
+        self.publish(&Waiting { on: WaitingOn::BakeTime, counters, message, until: Some(ends) }).await
+    }
+}
