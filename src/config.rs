@@ -47,9 +47,20 @@ pub struct Config {
     /// The tools that render kustomizations and charts.
     #[serde(default)]
     pub render: RenderConfig,
+    /// The limits of all sources together.
+    #[serde(default)]
+    pub limits: LimitsConfig,
     /// The receivers of notices about commits.
     #[serde(default)]
     pub notify: Vec<NotifyConfig>,
+}
+
+/// The limits of all sources together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// The most workloads that are rolled out at a time, of those that ran before; 0 is no limit. Rollbacks don't count.
+    pub max_rollouts: usize,
 }
 
 /// The programs that render; by default those on the PATH.

@@ -31,6 +31,7 @@ pub fn reference() -> String {
         ("[state]", "StateConfig"),
         ("[web]", "WebConfig"),
         ("[render]", "RenderConfig"),
+        ("[limits]", "LimitsConfig"),
         ("[[notify]]", "NotifyConfig"),
     ];
     for (title, name) in sections {

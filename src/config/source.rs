@@ -71,6 +71,9 @@ pub struct SourceConfig {
     /// The time for which a fault of the infrastructure is waited out, besides the workload's own deadline.
     #[serde(default = "default_outage_timeout")]
     pub outage_timeout: Span,
+    /// The most workloads that are rolled out at a time, of those that ran before; 0 is no limit. Rollbacks don't count.
+    #[serde(default)]
+    pub max_rollouts: usize,
     /// Give up as soon as the pods show that they can't start, before the deadline: at once where only another manifest
     /// helps, after a minute of images that can't be pulled (three tries of a kubelet, for a registry may heal), after 3
     /// restarts.
@@ -289,6 +292,7 @@ impl SourceConfig {
             bake: default_bake(),
             rollback_window: default_rollback_window(),
             outage_timeout: default_outage_timeout(),
+            max_rollouts: 0,
             fail_fast: false,
             roll_on_config: false,
             drift: Drift::default(),

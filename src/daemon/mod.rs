@@ -49,6 +49,7 @@ use shared::cleanup::Cleanup;
 pub use shared::cleanup::Pruning;
 pub use shared::commit_tree::CommitTree;
 use shared::requests::Requests;
+use shared::rollout_slots::RolloutSlots;
 pub use shared::source_dependency::LookRequest;
 use shared::source_dependency::{DependencyRequest, SourceDependency};
 pub use source::liveness::Liveness;
@@ -114,6 +115,8 @@ struct DaemonOptions {
     patience: Option<Duration>,
     /// The place where blocking work runs.
     blocking_pool: BlockingPool,
+    /// The places of rollouts.
+    rollout_slots: RolloutSlots,
 }
 
 impl Daemon {
@@ -162,6 +165,13 @@ impl Daemon {
     #[must_use]
     pub fn rendering_with(mut self, tools: Tools) -> Daemon {
         self.options.tools = tools;
+        self
+    }
+
+    /// Rolls out so many workloads at a time, for the sources that are followed from here on; 0 is no limit.
+    #[must_use]
+    pub fn limited(mut self, max_rollouts: usize) -> Daemon {
+        self.options.rollout_slots = RolloutSlots::of_daemon(max_rollouts);
         self
     }
 
@@ -278,6 +288,7 @@ impl Daemon {
         let (pool, publisher) = (self.options.blocking_pool.clone(), status.clone());
         let (history, clock, cleanup) = (self.history.clone(), self.clock.clone(), self.options.cleanup.clone());
         let (liveness, requests) = (self.liveness.clone(), Requests::share(&self.requests));
+        let rollout_slots = self.options.rollout_slots.of_source(config.max_rollouts);
         let parts = move |mirror: Mirror| Parts {
             cluster,
             mirror: Arc::new(mirror),
@@ -290,6 +301,7 @@ impl Daemon {
             cleanup,
             liveness,
             requests,
+            rollout_slots,
             config,
         };
         let span = info_span!("source", name);

@@ -54,6 +54,8 @@ pub struct World {
     /// The client that belay is given.
     belays: kube::Client,
     pub clock: Clock,
+    /// `[limits] max_rollouts`.
+    pub max_rollouts: usize,
     pub config: SourceConfig,
     /// Further sources.
     pub more: Vec<SourceConfig>,
@@ -163,6 +165,7 @@ impl World {
             patience: Duration::from_hours(1),
             polls: false,
             identity: "one".to_owned(),
+            max_rollouts: 0,
             cluster,
             running: None,
         }
@@ -182,6 +185,7 @@ impl World {
         let mut daemon =
             daemon.remembering(self.retention.clone()).pruning(self.pruning).leading(self.identity.clone());
         daemon = daemon.rendering_with(self.tools.clone()).waiting_for_units(self.patience);
+        daemon = daemon.limited(self.max_rollouts);
         if self.polls {
             daemon = daemon.repeatable(|| Duration::ZERO);
         }

@@ -31,6 +31,7 @@ use crate::daemon::shared::journal_queue::JournalQueue;
 use crate::daemon::shared::kept_holds::KeptHolds;
 use crate::daemon::shared::missing::MissingNews;
 use crate::daemon::shared::requests::Requests;
+use crate::daemon::shared::rollout_slots::RolloutSlots;
 use crate::daemon::shared::source_dependency::{DependencyRequest, LookRequest, SourceDependency};
 use crate::daemon::shared::tasks::Tasks;
 use crate::daemon::source::liveness::Liveness;
@@ -52,6 +53,7 @@ pub struct Parts {
     pub status: Publisher,
     pub cleanup: Cleanup,
     pub requests: Requests,
+    pub rollout_slots: RolloutSlots,
     pub liveness: Liveness,
 }
 
@@ -123,6 +125,7 @@ impl Parts {
             clock: self.clock.clone(),
             status: self.status.clone(),
             requests: self.requests.clone(),
+            rollout_slots: self.rollout_slots.clone(),
             before: self.before.clone(),
             events: Events::default(),
             finished_jobs: FinishedJobs::new(self.config.lease_namespace(), lease_name(name)),
@@ -147,6 +150,7 @@ impl Parts {
             recorded: Recorded::new(self.history.begun()),
             completion: Completion::new(Arc::clone(&self.asked)),
             liveness: self.liveness.of_loop(name),
+            slots_freed: self.rollout_slots.freed(),
             events: EventQueue::default(),
             context,
         }

@@ -1,5 +1,5 @@
 //! Objects that wait for others, as `belay.dev/after` says: they are begun when those are complete, and passed over when
-//! those are not coming.
+//! those are not coming. Workloads wait for a place of `max_rollouts` in the same way.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,11 +8,14 @@ use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::daemon::publish::status::{SourceStatus, UnderWay, put_or_remove};
+use crate::daemon::repository::prepared::Prepared;
+use crate::daemon::shared::rollout_slots::RolloutSlot;
 use crate::daemon::source::state::{Source, passed_over};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    After, DependencyStanding, Gate, Outcome, Planned, Reason, Record, RecordId, Step, StepKind, gate,
+    After, DependencyStanding, Gate, Outcome, PlanStep, Planned, Reason, Record, RecordId, Step, StepKind, Workload,
+    gate,
 };
 
 impl Source {
@@ -137,5 +140,31 @@ impl Source {
             .cloned()
             .collect();
         gone.iter().for_each(|key| self.stop_waiting(key));
+    }
+
+    /// Takes a place for a rollout that replaces pods. A new workload disturbs nobody, and needs none. Otherwise returns the
+    /// reason for which it waits.
+    pub fn slot_for(&mut self, prepared: &Prepared) -> Result<RolloutSlot, String> {
+        let key = &prepared.planned.wanted.key;
+        let replaces_pods =
+            matches!(&prepared.planned.step, PlanStep::Apply(apply) if apply.rolls_out && !apply.creates);
+        if !replaces_pods || Workload::of(key).is_none_or(|kind| !kind.can_go_back()) {
+            return Ok(RolloutSlot::default());
+        }
+        let slot = self.context.rollout_slots.take();
+        match &slot {
+            Ok(_) => self.state.rollouts.without_slot.remove(key),
+            Err(_) => self.state.rollouts.without_slot.insert(key.clone()),
+        };
+        slot
+    }
+
+    /// Plans as many waiting workloads again as there are free places.
+    pub fn fill_slots(&mut self) {
+        let rollouts = &mut self.state.rollouts;
+        rollouts.without_slot.retain(|key| rollouts.waiting.contains_key(key));
+        let next: Vec<ObjectKey> =
+            rollouts.without_slot.iter().take(self.context.rollout_slots.free()).cloned().collect();
+        next.into_iter().for_each(|key| self.recheck_after(key, Duration::ZERO));
     }
 }

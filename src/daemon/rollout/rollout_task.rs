@@ -12,6 +12,7 @@ use super::patience::Patience;
 use crate::cluster::Served;
 use crate::daemon::publish::dispute::PastCorrections;
 use crate::daemon::shared::context::Context;
+use crate::daemon::shared::rollout_slots::RolloutSlot;
 use belay_core::manifest::Compact;
 use belay_core::rollout::{Apply, Baseline, Outcome, Planned, Reason, ReasonCode, RecordId, StepKind, marks};
 
@@ -35,6 +36,8 @@ pub struct RolloutTask {
     pub resume: Resume,
     pub findings: Findings,
     pub patience: Patience,
+    /// Its place among those of `max_rollouts`.
+    pub slot: RolloutSlot,
 }
 
 /// The beginning of a rollout.

@@ -15,6 +15,7 @@ use super::journal_queue::JournalQueue;
 use super::kept_holds::KeptHolds;
 use super::missing::MissingNews;
 use super::requests::Requests;
+use super::rollout_slots::RolloutSlots;
 use super::source_dependency::SourceDependency;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
@@ -49,6 +50,7 @@ pub struct Context {
     pub clock: Clock,
     pub status: Publisher,
     pub requests: Requests,
+    pub rollout_slots: RolloutSlots,
     /// The source that this one comes after.
     pub before: Option<SourceDependency>,
     /// The Events that are being sent.

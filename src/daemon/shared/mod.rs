@@ -16,5 +16,6 @@ pub(super) mod live;
 pub(super) mod missing;
 pub(super) mod panics;
 pub(super) mod requests;
+pub(super) mod rollout_slots;
 pub(super) mod source_dependency;
 pub(super) mod tasks;

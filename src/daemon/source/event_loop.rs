@@ -48,6 +48,7 @@ impl Source {
                 Some(seen) = self.watches.seen.recv(), if self.state.drift.comparing.len() < AT_ONCE => self.contained(|source| source.saw(seen)),
                 Some(seen) = self.watches.autoscalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
                 seen = self.watches.missing.seen() => self.contained(|source| source.saw_missing(seen)),
+                Ok(()) = self.slots_freed.changed() => self.contained(Source::fill_slots),
                 objects = context.missing.news() => self.watch_for_missing(objects),
                 () = moved(self.fetching.wake.as_deref()) => self.state.fetch.look_soon(Instant::now()),
                 () = self.completion.asked.look.notified() => self.state.fetch.look_soon(Instant::now()),

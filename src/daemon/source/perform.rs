@@ -20,6 +20,7 @@ use crate::daemon::repository::look::RepositoryLook;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::apply_wave::Ranks;
 use crate::daemon::rollout::prune::{self, PrunePlan};
+use crate::daemon::shared::rollout_slots::RolloutSlot;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Note, Record, RecordId, Step, StepKind, Trigger};
 
@@ -201,7 +202,7 @@ impl Source {
             if !prepared.keeps_hold() {
                 self.on(Event::Begun { key });
             }
-            self.roll_out(id, prepared, &ranks);
+            self.roll_out(id, prepared, RolloutSlot::default(), &ranks);
         }
         let mut begun: Vec<_> = resumed
             .into_iter()

@@ -19,6 +19,7 @@ use crate::daemon::rollout::apply_wave::{Place, Ranks};
 use crate::daemon::rollout::patience::Patience;
 use crate::daemon::rollout::rollout_task::{Findings, Resume, RolloutStart, RolloutTask};
 use crate::daemon::shared::live::LiveFacts;
+use crate::daemon::shared::rollout_slots::RolloutSlot;
 use crate::history::{HistoryEntry, HistoryError};
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
@@ -155,8 +156,13 @@ impl Source {
                     ranks.pass(Place::of(&prepared.planned));
                     self.finish(id, Outcome::Pruned, None);
                 }
-                PlanStep::Resume(_) | PlanStep::RollBack { .. } | PlanStep::Prune => {
-                    self.roll_out(id, *prepared, &ranks);
+                // It has begun already, and waits for no place.
+                PlanStep::Resume(_) => {
+                    let slot = self.context.rollout_slots.take().unwrap_or_default();
+                    self.roll_out(id, *prepared, slot, &ranks);
+                }
+                PlanStep::RollBack { .. } | PlanStep::Prune => {
+                    self.roll_out(id, *prepared, RolloutSlot::default(), &ranks);
                 }
                 PlanStep::Wait(reason) => {
                     // It is shown as waiting, and waiting is no trouble.
@@ -167,6 +173,7 @@ impl Source {
                 PlanStep::Unchanged | PlanStep::Held(_) | PlanStep::Suspended(_) | PlanStep::Rejected(..) => {}
             }
         }
+        self.fill_slots();
     }
 
     /// Applies a manifest, unless it waits for another object or is skipped because of one. Whatever comes later in the
@@ -180,10 +187,16 @@ impl Source {
     ) {
         let key = &prepared.planned.wanted.key;
         match self.gate(key, beginning) {
-            Gate::Open => {
-                self.stop_waiting(key);
-                self.roll_out(id, *prepared, ranks);
-            }
+            Gate::Open => match self.slot_for(&prepared) {
+                Ok(slot) => {
+                    self.stop_waiting(key);
+                    self.roll_out(id, *prepared, slot, ranks);
+                }
+                Err(message) => {
+                    ranks.pass(Place::of(&prepared.planned));
+                    self.let_wait(id, earlier.map(|record| *record), &prepared.planned, message);
+                }
+            },
             Gate::Shut(message) => {
                 ranks.pass(Place::of(&prepared.planned));
                 self.let_wait(id, earlier.map(|record| *record), &prepared.planned, message);
@@ -218,7 +231,7 @@ impl Source {
     }
 
     /// Begins one rollout.
-    pub fn roll_out(&mut self, record: RecordId, prepared: Prepared, ranks: &Ranks) {
+    pub fn roll_out(&mut self, record: RecordId, prepared: Prepared, slot: RolloutSlot, ranks: &Ranks) {
         let judged = prepared.is_judged();
         let Prepared { planned, served: Some(served), continues_rollout, live: progress, recorded, .. } = prepared
         else {
@@ -249,6 +262,7 @@ impl Source {
             resume: Resume { start, continues_rollout, was_unverified, corrected },
             findings: Findings::default(),
             patience: Patience::default(),
+            slot,
         });
         let ended = CancellationToken::new();
         let rollout = Rollout { record, trigger, judged, scales, keeps_hold, superseded_by: None };

@@ -239,6 +239,34 @@ async fn a_rollback_bakes_too_within_its_budget() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn people_may_interfere() {
+    let (mut world, _) = world().await;
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
+    until_baking(&mut world, &second).await;
+    world.undo_to("web:1").await;
+    world.through(&second).await;
+    let record = world.record(&second, WEB);
+    assert_eq!((record.outcome, record.reason.unwrap().code), (Outcome::RolledBack, ReasonCode::UndoneByHand));
+    assert_eq!(live_image(&world).await, "web:1");
+
+    let third = world.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
+    until_baking(&mut world, &third).await;
+    let edited = json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "web:9"}]}}}});
+    world.patch(&path_of("web"), "a-person", &edited).await;
+    world.through(&third).await;
+    assert_eq!(world.record(&third, WEB).outcome, Outcome::Complete);
+    assert_eq!(live_image(&world).await, "web:3");
+
+    let fourth = world.push("web.yaml", &deployment("web", "web:4", ""), "Fourth version");
+    until_baking(&mut world, &fourth).await;
+    let suspended = json!({"metadata": {"annotations": {"belay.dev/suspend": "I look at it"}}});
+    world.patch(&path_of("web"), "a-person", &suspended).await;
+    world.through(&fourth).await;
+    assert_eq!(world.record(&fourth, WEB).outcome, Outcome::Suspended);
+    assert_eq!(live_image(&world).await, "web:4");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_comes_after_waits_until_it_has_baked() {
     let (mut world, _) = world().await;
     world.repository.write("web.yaml", deployment("web", "web:2", ""));

@@ -64,6 +64,7 @@ mod killed_at_any_request_it_ends_the_same;
 mod leaves_fields_alone;
 mod never_back_to_what_was_unwell;
 mod no_object_stops_another;
+mod not_all_at_once;
 mod notices_tell_what_became_of_commits;
 mod one_daemon_writes;
 mod one_state_is_published;

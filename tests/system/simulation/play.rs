@@ -427,6 +427,7 @@ impl Stage {
         (config.prune, config.fail_fast) = (style.prune, style.fail_fast);
         config.rollback_budget = Span(Duration::from_mins(1));
         config.prune_limit = "100%".to_owned();
+        config.max_rollouts = style.max_rollouts;
         if style.bakes {
             config.bake = Span(Duration::from_secs(40));
         }

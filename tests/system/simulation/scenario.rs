@@ -141,6 +141,8 @@ pub struct Style {
     pub rendered: bool,
     /// True when complete workloads have a bake time.
     pub bakes: bool,
+    /// The most workloads that are rolled out at a time; 0 is no limit.
+    pub max_rollouts: usize,
 }
 
 /// When a source is rolled out.
@@ -181,6 +183,7 @@ impl Scenario {
             // Drawn apart once more, for the same reason.
             rendered: Random::new(seed ^ 0x0e0d_e2ed).below(5) == 0,
             bakes: Random::new(seed ^ 0xba_0e5).below(4) == 0,
+            max_rollouts: usize::from(Random::new(seed ^ 0x0510_7500).below(6) == 0),
         };
         let count = 1 + random.below(3);
         let mut apps: Vec<App> = (0..count).map(|index| app(&random, index)).collect();

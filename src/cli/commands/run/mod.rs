@@ -27,7 +27,7 @@ use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::{
-    self, ClusterConfig, Config, ConfigError, RenderConfig, SourceConfig, Span, StateConfig, WebConfig,
+    self, ClusterConfig, Config, ConfigError, LimitsConfig, RenderConfig, SourceConfig, Span, StateConfig, WebConfig,
     read_config_text,
 };
 use crate::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status, answer_commands};
@@ -116,6 +116,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
     let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
+    daemon = daemon.limited(config.limits.max_rollouts);
     let connections = Connections::new(globals, embedded.as_ref(), &clock);
     let sources = connections.of_all(&config).await?;
     let clusters = clusters(&sources);
@@ -354,6 +355,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
         source.name = args.name.clone().unwrap_or(source.name);
         Config::check_source(&source, "command line")?;
         return Ok(Config {
+            limits: LimitsConfig::default(),
             source: vec![source],
             cluster: ClusterConfig::default(),
             state: StateConfig::default(),

@@ -110,6 +110,7 @@ fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         ("[web] listen, allowed_hosts", address(old) != address(new)),
         ("[state]", old.state != new.state),
         ("[render]", old.render != new.render),
+        ("[limits]", old.limits != new.limits),
     ]
     .into_iter()
     .filter_map(|(key, differs)| differs.then_some(key))

@@ -12,6 +12,7 @@ use crate::daemon::repository::head_change::Charged;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::apply_wave::Ranks;
 use crate::daemon::shared::context::Context;
+use crate::daemon::shared::rollout_slots::RolloutSlot;
 use crate::daemon::source::state::Source;
 use crate::daemon::source::task_result::{FailedCommit, ServedCommit, TaskResult, UnservedCommit};
 use crate::history::ObjectStanding;
@@ -109,7 +110,9 @@ impl Source {
         match self.context.begin_records(&head, &records, self.context.clock.now()) {
             Ok(ids) => {
                 let ranks = Ranks::new(prepared.iter().map(|one| one.planned.rank()));
-                ids.into_iter().zip(prepared).for_each(|(id, prepared)| self.roll_out(id, prepared, &ranks));
+                ids.into_iter()
+                    .zip(prepared)
+                    .for_each(|(id, prepared)| self.roll_out(id, prepared, RolloutSlot::default(), &ranks));
             }
             Err(error) => warn!(%object, %error, "failed to write down what goes back with it; that stays"),
         }

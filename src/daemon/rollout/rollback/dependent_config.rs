@@ -12,6 +12,7 @@ use crate::config::OnFailure;
 use crate::daemon::rollout::apply_wave::Ranks;
 use crate::daemon::rollout::patience::Patience;
 use crate::daemon::rollout::rollout_task::{Cancelled, Findings, Resume, RolloutTask};
+use crate::daemon::shared::rollout_slots::RolloutSlot;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::ChangedConfiguration;
 use belay_core::rollout::{
@@ -148,5 +149,6 @@ fn dependent_task(work: &RolloutTask, manifest: Manifest, served: Served, record
         resume: Resume::default(),
         findings: Findings::default(),
         patience: Patience::default(),
+        slot: RolloutSlot::default(),
     }
 }

@@ -14,6 +14,7 @@ use super::watch::{target, watch_back};
 use crate::cluster::{ClusterError, EventKind};
 use crate::daemon::rollout::kinds::driver::WorkloadDriver;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
+use crate::daemon::shared::rollout_slots::RolloutSlot;
 use belay_core::manifest::{Compact, Manifest, ObjectKey};
 use belay_core::rollout::rollback::{Rollback, RollbackKind, RollbackPlan, also_goes_back};
 use belay_core::rollout::{Baseline, Outcome, Reason, TemplateMarks};
@@ -23,6 +24,8 @@ impl RolloutTask {
     pub async fn roll_back(&mut self, failed: FailedRollout, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
         let FailedRollout { reason, observed, written } = failed;
         self.patience.is_going_back = true;
+        // Another may begin: what goes back does not count.
+        self.slot = RolloutSlot::default();
         self.take_present_configuration();
         if let (Some(observed), Some(_)) = (observed, &live) {
             self.context.save_evidence(self.record, &reason, &observed.evidence).await;
