@@ -36,8 +36,17 @@ pub(in crate::git) fn of_the_machine(error: &git2::Error, path: &Path) -> Option
         None if error.class() == ErrorClass::NoMemory => ErrorKind::OutOfMemory,
         None => return None,
     };
+    // The objects of a repository on this machine are read where they lie.
+    if let Some((file, (text, _))) = named_file(message).filter(|file| !file.starts_with(path)).zip(known) {
+        return Some(GitError::Io { doing: "read", path: file.to_owned(), source: io::Error::new(kind, *text) });
+    }
     let source = io::Error::new(kind, message.to_owned());
     Some(GitError::Io { doing: "read or write", path: path.to_owned(), source })
+}
+
+/// Returns the whole path of the file that a message of libgit2 names in quotes.
+fn named_file(message: &str) -> Option<&Path> {
+    message.split('\'').nth(1).map(Path::new).filter(|file| file.is_absolute())
 }
 
 /// Fails when the files below `folder` exist and can't be read: because of their rights, or too few descriptors.
@@ -187,4 +196,28 @@ pub(in crate::git) fn files(folder: &Path) -> Result<Vec<PathBuf>, GitError> {
         }
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use git2::{Error, ErrorCode};
+
+    #[test]
+    fn an_object_of_the_repository_is_not_charged_to_the_mirror() {
+        let said = |file: &str| {
+            let message = format!("failed open - '{file}' is locked: Permission denied");
+            let error = Error::new(ErrorCode::Locked, ErrorClass::Os, message);
+            of_the_machine(&error, Path::new("/state/repository.git/")).unwrap().to_string()
+        };
+        assert_eq!(
+            said("/srv/shop.git/objects/3b/8e"),
+            "failed to read /srv/shop.git/objects/3b/8e: Permission denied"
+        );
+        assert!(
+            said("/state/repository.git/objects/3b/8e").starts_with("failed to read or write /state/repository.git/")
+        );
+        let other = Error::new(ErrorCode::NotFound, ErrorClass::Odb, "object not found".to_owned());
+        assert!(of_the_machine(&other, Path::new("/state")).is_none());
+    }
 }

@@ -102,9 +102,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if args.check_config {
         return check_config::check(globals, &config, args.online).await;
     }
-    if let Some(open) = version::not_confined() {
-        warn!("rendering: {open}");
-    }
+    version::not_confined().iter().for_each(|open| warn!("rendering: {open}"));
     let state = StateFolder::from(&globals.state_folder(config.state.dir.as_ref())?);
     let clock = Clock::system();
     // The lock comes before anything is opened: the state of another daemon is left alone.
@@ -115,8 +113,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let embedded = if args.embedded { Some(start_embedded(state.path()).await?) } else { None };
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
     let daemon = Daemon::new(history.clone(), clock.clone(), stop.clone()).leading(identity.name.clone());
-    let mut daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
-    daemon = daemon.limited(config.limits.max_rollouts);
+    let daemon = daemon.rendering_with(tools).remembering(retention(&config.state)).pruning(pruning);
+    let mut daemon = daemon.limited(config.limits.max_rollouts);
     let connections = Connections::new(globals, embedded.as_ref(), &clock);
     let sources = connections.of_all(&config).await?;
     let clusters = clusters(&sources);
