@@ -86,6 +86,7 @@
 //! | a rollout because a ConfigMap or Secret changed | `rollout/plan/config_hash` `rollout/plan/references` |
 //! | the verdict: deadlines, and the time of an outage that is added to them (measured by `rollout/judge/outage`) | `rollout/judge` (its `mod.rs`) |
 //! | the bake time after completion: restarts and lost readiness of pods | `rollout/judge/bake` |
+//! | the cause of a failure, as it is counted | `rollout/judge/failure_cause` |
 //! | failing before the deadline; a workload's own status, one file a kind | `rollout/judge/fail_fast`; `rollout/judge/health` |
 //! | the rollback: its target revision, its writes, its hold and the end of a hold, also if the cluster has lost it; the objects of a commit that go back | `rollout/rollback/target` `rollout/rollback/plan` `rollout/rollback/hold` `rollout/rollback/kept_hold` `rollout/rollback/whole_commit` |
 //! | `kubectl rollout undo` and `belay undo`, recognised and held | `rollout/rollback/manual_rollback` `rollout/rollback/by_hand`; the writes of the command `belay undo`: `rollout/rollback/undo` |

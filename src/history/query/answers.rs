@@ -11,7 +11,7 @@ use super::step_details;
 use crate::history::{History, HistoryError, Spread, Stats};
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::{
-    Commit, CommitId, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Unnoticed,
+    Commit, CommitId, FailureCause, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Unnoticed,
 };
 
 /// The output of `belay history`.
@@ -137,6 +137,8 @@ pub struct LineAnswer {
     pub rollouts: u64,
     /// The number of them that failed.
     pub failures: u64,
+    /// The number of failures by cause.
+    pub causes: BTreeMap<FailureCause, u64>,
     /// The number of rollouts a day.
     pub per_day: f64,
     /// The part of them that failed, from 0 to 1.
@@ -163,6 +165,7 @@ impl LineAnswer {
             of: line.of.clone(),
             rollouts: line.deployments,
             failures: line.failures,
+            causes: line.causes.clone(),
             per_day: per_day(line, time),
             change_failure_rate: failure_rate(line),
             lead_time: spread(line.lead_time),

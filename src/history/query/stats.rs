@@ -9,7 +9,7 @@ use crate::history::error::HistoryError;
 use crate::history::store::file::History;
 use crate::history::store::rows;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::Outcome;
+use belay_core::rollout::{FailureCause, Outcome};
 
 /// The subject of the numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct Stats {
     pub deployments: u64,
     /// The number of them that failed, rolled back or not.
     pub failures: u64,
+    /// The number of failures by cause.
+    pub causes: BTreeMap<FailureCause, u64>,
     /// From the commit's author date to complete, of those that a commit set off.
     pub lead_time: Option<Spread>,
     /// The time from the beginning of a rollout that failed until the workload was healthy again: rolled back, or
@@ -75,7 +77,7 @@ impl History {
             let index = if query.source.is_some() { "records_by_source" } else { "records_by_start" };
             let mut statement = connection.prepare_cached(&format!(
                 "SELECT records.source, \"group\", kind, namespace, name, outcome, started, ended, authored, \"trigger\", who, \
-                 named FROM records INDEXED BY {index} LEFT JOIN commits ON commits.\"commit\" = records.\"commit\" WHERE \
+                 named, reason FROM records INDEXED BY {index} LEFT JOIN commits ON commits.\"commit\" = records.\"commit\" WHERE \
                  (?1 IS NULL OR records.source = ?1) AND {} started >= ?2 AND started < ?3 AND rolls_out = 1 AND ended IS \
                  NOT NULL AND \"trigger\" <> 'rebuilt' ORDER BY started, records.number",
                 if query.source.is_some() { "records.source = ?1 AND" } else { "" }
@@ -98,6 +100,8 @@ struct CountedRollout {
     ended: Timestamp,
     /// When its commit was written, if a commit set it off.
     authored: Option<Timestamp>,
+    /// The word of its reason.
+    reason: Option<String>,
 }
 
 impl CountedRollout {
@@ -111,6 +115,7 @@ impl CountedRollout {
             started: rows::parsed(row, 6)?,
             ended: rows::parsed(row, 7)?,
             authored: known.map(|_| rows::parsed(row, 8)).transpose()?,
+            reason: row.get(12)?,
         })
     }
 }
@@ -119,6 +124,7 @@ impl CountedRollout {
 struct Line {
     deployments: u64,
     failures: u64,
+    causes: BTreeMap<FailureCause, u64>,
     lead_times: Vec<SignedDuration>,
     restores: Vec<SignedDuration>,
 }
@@ -132,7 +138,7 @@ struct Count {
 
 impl Count {
     fn add(&mut self, rollout: CountedRollout) {
-        let CountedRollout { source, object, outcome, started, ended, authored } = rollout;
+        let CountedRollout { source, object, outcome, started, ended, authored, reason } = rollout;
         let of = match self.by {
             By::Source => source.clone(),
             By::Workload => format!("{source}: {object}"),
@@ -146,6 +152,10 @@ impl Count {
         let line = self.lines.entry(of).or_default();
         line.deployments += 1;
         line.failures += u64::from(failed);
+        if failed {
+            let cause = reason.map_or(FailureCause::Other, |word| FailureCause::of(&word.into()));
+            *line.causes.entry(cause).or_default() += 1;
+        }
         let workload = (source, object);
         let failing = match self.failing.remove(&workload) {
             None if failed => Some(started),
@@ -168,6 +178,7 @@ impl Count {
             of,
             deployments: line.deployments,
             failures: line.failures,
+            causes: line.causes,
             lead_time: spread(line.lead_times),
             time_to_restore: spread(line.restores),
         };

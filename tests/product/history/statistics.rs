@@ -1,7 +1,7 @@
 //! Deployment frequency, lead time, failure rate, time to restore.
 
 use belay::history::{By, History, Retention, Spread, StatsQuery};
-use belay_core::rollout::{Outcome, Record, Trigger};
+use belay_core::rollout::{FailureCause, Outcome, Reason, ReasonCode, Record, Trigger};
 use jiff::SignedDuration;
 
 use super::{at, commit, commit_id, deployment, record};
@@ -27,7 +27,13 @@ fn the_four_numbers_are_counted() {
         history.saw("shop", &commit_id(number), &[commit(number, "Ada", at(seconds - 600))], at(seconds)).unwrap();
         let taken_up = record(number, deployment(name), at(seconds));
         let id = history.begin("shop", &commit_id(number), &[taken_up], at(seconds)).unwrap()[0];
-        history.finish(id, outcome, None, at(seconds + after)).unwrap();
+        let code = match outcome {
+            Outcome::RolledBack => Some(ReasonCode::BakeFailed),
+            Outcome::Failed => Some(ReasonCode::ProgressDeadlineExceeded),
+            _ => None,
+        };
+        let reason = code.map(|code| Reason::new(code, "it failed"));
+        history.finish(id, outcome, reason.as_ref(), at(seconds + after)).unwrap();
     }
     // Records that count for nothing: no rollout, not ended, not a commit's lead time.
     let applied = Record { rolls_out: false, outcome: Outcome::Complete, ..record(8, deployment("db"), at(9)) };
@@ -44,6 +50,8 @@ fn the_four_numbers_are_counted() {
     let by_source = history.stats(&query(By::Source)).unwrap();
     assert_eq!(by_source.len(), 1);
     assert_eq!((by_source[0].of.as_str(), by_source[0].deployments, by_source[0].failures), ("shop", 8, 3));
+    let causes = [(FailureCause::Deadline, 1), (FailureCause::Bake, 1), (FailureCause::Other, 1)];
+    assert_eq!(by_source[0].causes, causes.into());
     assert_eq!(by_source[0].lead_time, spread(4, 660, 720, 720));
     assert_eq!(by_source[0].time_to_restore, spread(2, 700, 2030, 2030));
 

@@ -20,6 +20,7 @@ pub use autoscaler::scaled_by;
 pub use deletion::{being_deleted, finalizers, namespace_stays};
 pub use judge::bake::{Bake, BakeStart, bake_time};
 pub use judge::fail_fast::{FailFast, is_unwell};
+pub use judge::failure_cause::FailureCause;
 pub use judge::health;
 pub use judge::health::{Counters, health, is_complete, progress_deadline_seconds};
 pub use judge::never_started::NeverStarted;

@@ -60,7 +60,7 @@ fn table(all: &[Stats], time: SignedDuration, each: Each, format: Format) -> Tab
     };
     let mut headings = vec![of, "ROLLOUTS", "PER DAY", "LEAD TIME", "FAILED", "RESTORED AFTER"];
     if format == Format::Wide {
-        headings.extend(["LEAD TIME OF 9 IN 10", "LONGEST LEAD TIME", "LONGEST OUTAGE"]);
+        headings.extend(["CAUSES", "LEAD TIME OF 9 IN 10", "LONGEST LEAD TIME", "LONGEST OUTAGE"]);
     }
     let mut table = Table::new(&headings);
     for line in all {
@@ -77,6 +77,8 @@ fn table(all: &[Stats], time: SignedDuration, each: Each, format: Format) -> Tab
             time_of(line.time_to_restore, |spread| spread.median).into(),
         ];
         if format == Format::Wide {
+            let causes = line.causes.iter().map(|(cause, count)| format!("{count} {}", cause.word()));
+            row.push(causes.collect::<Vec<_>>().join(", ").into());
             row.push(time_of(line.lead_time, |spread| spread.ninth_tenth).into());
             row.push(time_of(line.lead_time, |spread| spread.longest).into());
             row.push(time_of(line.time_to_restore, |spread| spread.longest).into());

@@ -22,6 +22,11 @@ const AFTER: [(&str, i64); 5] = [
 /// The restarts of one pod after which it is given up.
 const RESTARTS: i32 = 3;
 
+/// Returns true for the state of a container for which a rollout is given up before its deadline.
+pub(super) fn is_given_up_for(state: &str) -> bool {
+    state == "CrashLoopBackOff" || AT_ONCE.contains(&state) || AFTER.iter().any(|(known, _)| *known == state)
+}
+
 /// Returns true when a pod of a revision that was complete says that its revision is unhealthy now: it crashes, can't
 /// start again, or is not ready, and neither its node nor a lack of room for it is to blame. A pod that has only just
 /// begun may still become ready.

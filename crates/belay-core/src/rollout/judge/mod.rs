@@ -8,6 +8,7 @@
 
 pub(in crate::rollout) mod bake;
 pub(in crate::rollout) mod fail_fast;
+pub(in crate::rollout) mod failure_cause;
 pub mod health;
 pub(in crate::rollout) mod never_started;
 pub(in crate::rollout) mod observation;
