@@ -65,7 +65,7 @@ pub struct SourceConfig {
     /// or is not ready any more. `belay.dev/bake` of a workload comes before it.
     #[serde(default = "default_bake")]
     pub bake: Span,
-    /// A pod template that was complete within this last time has no bake time when it comes again.
+    /// A pod template that was complete, and ran within this last time, has no bake time when it comes again; 0 is none.
     #[serde(default = "default_rollback_window")]
     pub rollback_window: Span,
     /// The time for which a fault of the infrastructure is waited out, besides the workload's own deadline.

@@ -115,7 +115,7 @@ struct DaemonOptions {
     patience: Option<Duration>,
     /// The place where blocking work runs.
     blocking_pool: BlockingPool,
-    /// The places of rollouts.
+    /// The slots of rollouts.
     rollout_slots: RolloutSlots,
 }
 

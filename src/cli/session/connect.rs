@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::ConfigExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 
 use super::service::{self, Service};
 use crate::cli::Globals;
@@ -23,6 +27,9 @@ use crate::systemd_unit::is_credential;
 /// The longest time until a connection is made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The time after which a connection is ended that nobody uses.
+const UNUSED: Duration = Duration::from_secs(10);
+
 /// The file in a state folder with the kubeconfig of the embedded cluster that a daemon has brought along.
 pub(in crate::cli) const EMBEDDED_KUBECONFIG: &str = "embedded.kubeconfig";
 
@@ -36,6 +43,30 @@ pub(in crate::cli) enum Programs {
     Run,
     /// Such a kubeconfig is refused.
     Refused,
+}
+
+/// Returns kube's client, but for connections that nobody uses: kube's own keeps all that thousands of rollouts ever needed at once,
+/// with 50 KB each.
+fn client_of(config: Config) -> kube::Result<Client> {
+    if config.proxy_url.is_some() {
+        // It says that it can't.
+        return Client::try_from(config);
+    }
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector()?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let connections = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(UNUSED)
+        .build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .service(connections.map_err(BoxError::from));
+    Ok(Client::new(service, config.default_namespace))
 }
 
 /// Returns a number that changes when one of these files does.
@@ -213,8 +244,7 @@ impl Globals {
         }
         // belay keeps its own back-off, and says so while it waits.
         config.default_retry = false;
-        Client::try_from(config)
-            .map_err(|error| anyhow!("failed to connect to the cluster: {}", without_credentials(&error)))
+        client_of(config).map_err(|error| anyhow!("failed to connect to the cluster: {}", without_credentials(&error)))
     }
 
     async fn config(&self, context: &str) -> anyhow::Result<Config> {

@@ -133,6 +133,7 @@ fn applied(record: &Record) -> bool {
     }
     match record.outcome {
         Outcome::UnderWay
+        | Outcome::Baking
         | Outcome::RollingBack
         | Outcome::Complete
         | Outcome::RolledBack

@@ -61,8 +61,10 @@ impl Context {
     }
 
     /// Records that a write's rollout is complete, and is watched for its bake time.
-    pub async fn bakes(&self, record: RecordId, bake: JudgedBake, time: SignedDuration) {
-        let steps = vec![self.now(StepKind::Baking, &format!("complete, and watched for {} s", time.as_secs()))];
+    pub async fn begin_bake(&self, record: RecordId, bake: JudgedBake, time: SignedDuration) {
+        let unseen = if bake.start.restarts.is_none() { "; its pods can't be seen" } else { "" };
+        let detail = format!("complete, and watched for {} s{unseen}", time.as_secs());
+        let steps = vec![self.now(StepKind::Baking, &detail)];
         let outcome = (bake.of == JudgedWrite::Applied).then_some(Outcome::Baking);
         let update = Update { outcome, bake: Some(bake), steps, ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;

@@ -1,5 +1,5 @@
 //! Objects that wait for others, as `belay.dev/after` says: they are begun when those are complete, and passed over when
-//! those are not coming. Workloads wait for a place of `max_rollouts` in the same way.
+//! those are not coming. Workloads wait for a slot of `max_rollouts` in the same way.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -88,6 +88,7 @@ impl Source {
 
     /// Forgets that an object waits.
     pub fn stop_waiting(&mut self, key: &ObjectKey) {
+        self.state.rollouts.without_slot.remove(key);
         if self.state.rollouts.waiting.remove(key).is_some() {
             self.context.status.change(|source| source.under_way.remove(key).is_some());
         }
@@ -142,29 +143,36 @@ impl Source {
         gone.iter().for_each(|key| self.stop_waiting(key));
     }
 
-    /// Takes a place for a rollout that replaces pods. A new workload disturbs nobody, and needs none. Otherwise returns the
-    /// reason for which it waits.
+    /// Takes a slot of `max_rollouts` for a rollout that replaces the pods of a workload. A new workload disturbs nobody, and
+    /// needs none. A workload that is not complete does not wait: a fix is not behind others. Otherwise returns the reason for
+    /// which it waits.
     pub fn slot_for(&mut self, prepared: &Prepared) -> Result<RolloutSlot, String> {
         let key = &prepared.planned.wanted.key;
-        let replaces_pods =
-            matches!(&prepared.planned.step, PlanStep::Apply(apply) if apply.rolls_out && !apply.creates);
-        if !replaces_pods || Workload::of(key).is_none_or(|kind| !kind.can_go_back()) {
-            return Ok(RolloutSlot::default());
+        let creates = matches!(&prepared.planned.step, PlanStep::Apply(apply) if apply.creates);
+        if !prepared.rolls_out() || creates || Workload::of(key).is_none_or(|kind| !kind.can_go_back()) {
+            return Ok(RolloutSlot::uncounted());
         }
-        let slot = self.context.rollout_slots.take();
-        match &slot {
-            Ok(_) => self.state.rollouts.without_slot.remove(key),
-            Err(_) => self.state.rollouts.without_slot.insert(key.clone()),
-        };
-        slot
+        match self.context.rollout_slots.take() {
+            Err(_) if is_interrupted(prepared) => Ok(RolloutSlot::uncounted()),
+            Err(message) => {
+                self.state.rollouts.without_slot.insert(key.clone());
+                Err(message)
+            }
+            slot => slot,
+        }
     }
 
-    /// Plans as many waiting workloads again as there are free places.
+    /// Plans as many waiting workloads again as there are free slots. Called after each change of what waits, and when a slot
+    /// becomes free.
     pub fn fill_slots(&mut self) {
-        let rollouts = &mut self.state.rollouts;
-        rollouts.without_slot.retain(|key| rollouts.waiting.contains_key(key));
         let next: Vec<ObjectKey> =
-            rollouts.without_slot.iter().take(self.context.rollout_slots.free()).cloned().collect();
+            self.state.rollouts.without_slot.iter().take(self.context.rollout_slots.free()).cloned().collect();
         next.into_iter().for_each(|key| self.recheck_after(key, Duration::ZERO));
     }
+}
+
+/// Returns true when a rollout takes the place of one that is not complete, or goes on with the template of one that bakes.
+pub fn is_interrupted(prepared: &Prepared) -> bool {
+    let replaces = matches!(&prepared.planned.step, PlanStep::Apply(apply) if apply.rolls_out);
+    prepared.continues_rollout && !replaces || prepared.live.as_ref().is_some_and(|live| !live.complete)
 }

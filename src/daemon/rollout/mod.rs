@@ -7,7 +7,7 @@
 mod apply_manifest;
 pub(super) mod apply_wave;
 pub(super) mod deferred_kinds;
-mod dependency_gate;
+pub(super) mod dependency_gate;
 mod established;
 pub(super) mod health_monitor;
 pub(super) mod kinds;

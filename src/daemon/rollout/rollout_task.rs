@@ -36,7 +36,7 @@ pub struct RolloutTask {
     pub resume: Resume,
     pub findings: Findings,
     pub patience: Patience,
-    /// Its place among those of `max_rollouts`.
+    /// Its slot of `max_rollouts`.
     pub slot: RolloutSlot,
 }
 

@@ -160,10 +160,14 @@ impl RolloutTask {
     ) -> Result<Outcome, Cancelled> {
         let began = Instant::now();
         loop {
+            let is_resumed = baseline.moved.is_some();
             let judge = self.judge(baseline);
             let (applied, own) = live.as_ref().map(|live| self.template_hashes(live)).unwrap_or_default();
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
             let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
+            if is_resumed {
+                judging.resume_bake();
+            }
             let ruled = tokio::select! {
                 biased;
                 ruled = judging.until_judged(live.take()) => ruled?,

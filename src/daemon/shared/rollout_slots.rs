@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// The places of rollouts, of a source and of the daemon. Cheap to clone.
+/// The slots of rollouts, of a source and of the daemon. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct RolloutSlots {
-    limits: [Option<SlotLimit>; 2],
-    /// The number of rollouts that had a place, and have ended.
+    of_source: Option<SlotLimit>,
+    of_daemon: Option<SlotLimit>,
+    /// The number of rollouts that had a slot, and have ended.
     freed: Arc<watch::Sender<u64>>,
 }
 
@@ -19,11 +20,18 @@ struct SlotLimit {
     free: Arc<Semaphore>,
 }
 
-/// The place of one rollout. It is free again when this is dropped.
-#[derive(Debug, Default)]
+/// The slot of one rollout. It is free again when this is dropped.
+#[derive(Debug)]
 pub struct RolloutSlot {
     permits: Vec<OwnedSemaphorePermit>,
     freed: Arc<watch::Sender<u64>>,
+}
+
+impl RolloutSlot {
+    /// Returns the slot of a rollout that does not count.
+    pub fn uncounted() -> RolloutSlot {
+        RolloutSlot { permits: Vec::new(), freed: Arc::default() }
+    }
 }
 
 impl Drop for RolloutSlot {
@@ -43,33 +51,36 @@ impl SlotLimit {
 }
 
 impl RolloutSlots {
-    /// Returns the places of a daemon. 0 is no limit.
+    /// Returns the slots of a daemon. 0 is no limit.
     pub fn of_daemon(max: usize) -> RolloutSlots {
-        RolloutSlots { limits: [None, SlotLimit::new("[limits] max_rollouts", max)], ..RolloutSlots::default() }
+        RolloutSlots { of_daemon: SlotLimit::new("[limits] max_rollouts", max), ..RolloutSlots::default() }
     }
 
-    /// Returns the places of a source of this daemon. 0 is no limit.
+    /// Returns the slots of a source of this daemon. 0 is no limit.
     pub fn of_source(&self, max: usize) -> RolloutSlots {
-        let [_, of_daemon] = self.limits.clone();
-        RolloutSlots { limits: [SlotLimit::new("max_rollouts", max), of_daemon], freed: Arc::clone(&self.freed) }
+        RolloutSlots { of_source: SlotLimit::new("max_rollouts", max), ..self.clone() }
     }
 
-    /// Takes a place, if one is free. Otherwise returns the reason for which a rollout waits.
+    /// Takes a slot, if one is free. Otherwise returns the reason for which a rollout waits.
     pub fn take(&self) -> Result<RolloutSlot, String> {
         let mut permits = Vec::new();
-        for SlotLimit { key, max, free } in self.limits.iter().flatten() {
+        for SlotLimit { key, max, free } in self.limits() {
             let permit = Arc::clone(free).try_acquire_owned();
             permits.push(permit.map_err(|_| format!("waits for the end of another rollout: {key} = {max}"))?);
         }
         Ok(RolloutSlot { permits, freed: Arc::clone(&self.freed) })
     }
 
-    /// Returns the number of free places.
-    pub fn free(&self) -> usize {
-        self.limits.iter().flatten().map(|limit| limit.free.available_permits()).min().unwrap_or(usize::MAX)
+    fn limits(&self) -> impl Iterator<Item = &SlotLimit> {
+        [&self.of_source, &self.of_daemon].into_iter().flatten()
     }
 
-    /// Returns a receiver that changes when a place becomes free.
+    /// Returns the number of free slots.
+    pub fn free(&self) -> usize {
+        self.limits().map(|limit| limit.free.available_permits()).min().unwrap_or(usize::MAX)
+    }
+
+    /// Returns a receiver that changes when a slot becomes free.
     pub fn freed(&self) -> watch::Receiver<u64> {
         self.freed.subscribe()
     }
@@ -80,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_one_of_the_source_and_one_of_the_daemon() {
+    fn a_slot_is_one_of_the_source_and_one_of_the_daemon() {
         let daemon = RolloutSlots::of_daemon(2);
         let (shop, tools) = (daemon.of_source(1), daemon.of_source(0));
         let first = shop.take().unwrap();

@@ -202,7 +202,7 @@ impl Source {
             if !prepared.keeps_hold() {
                 self.on(Event::Begun { key });
             }
-            self.roll_out(id, prepared, RolloutSlot::default(), &ranks);
+            self.roll_out(id, prepared, RolloutSlot::uncounted(), &ranks);
         }
         let mut begun: Vec<_> = resumed
             .into_iter()

@@ -62,9 +62,15 @@ impl Source {
     /// Gives the memory that many rollouts took side by side back to the system: the C library keeps it otherwise.
     fn give_memory_back(&mut self) {
         self.completion.ended = 0;
-        let pool = self.context.repository.blocking_pool.clone();
+        let (pool, history) = (self.context.repository.blocking_pool.clone(), self.context.history.clone());
+        let give_back = move || {
+            if let Err(error) = history.release_memory() {
+                warn!(%error, "failed to give memory back");
+            }
+            allocator::give_back();
+        };
         self.tasks.spawn(async move {
-            pool.run(allocator::give_back).await;
+            pool.run(give_back).await;
             TaskResult::Told
         });
     }

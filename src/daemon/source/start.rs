@@ -16,6 +16,7 @@ use crate::daemon::publish::status::set;
 use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::apply_wave::{Place, Ranks};
+use crate::daemon::rollout::dependency_gate::is_interrupted;
 use crate::daemon::rollout::patience::Patience;
 use crate::daemon::rollout::rollout_task::{Findings, Resume, RolloutStart, RolloutTask};
 use crate::daemon::shared::live::LiveFacts;
@@ -23,13 +24,23 @@ use crate::daemon::shared::rollout_slots::RolloutSlot;
 use crate::history::{HistoryEntry, HistoryError};
 use belay_core::manifest::{Compact, Complaint, ObjectKey};
 use belay_core::rollout::{
-    Apply, Commit, CommitId, Gate, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, RecordId, Wanted,
+    Apply, Commit, CommitId, Gate, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, RecordId, Wanted, Workload,
     held_reason,
 };
 
 /// A planned object, its record, and its facts from before a restart. Boxed: there are thousands at once, and each is given
 /// back when its rollout has begun.
 type Begun = (RecordId, Option<Box<Record>>, Box<Prepared>);
+
+/// Returns the order in which rollouts of one rank get the slots of `max_rollouts`: those that have begun, those that take the
+/// place of one that is not complete, all others.
+fn slot_order(prepared: &Prepared) -> u8 {
+    match prepared.planned.step {
+        PlanStep::Resume(_) | PlanStep::RollBack { .. } => 0,
+        _ if is_interrupted(prepared) => 1,
+        _ => 2,
+    }
+}
 
 impl Source {
     /// Writes a plan into the history, beside the loop. Nothing of it is begun before.
@@ -127,7 +138,9 @@ impl Source {
 
     /// Begins planned rollouts, each under its record, in the order of ranks.
     pub fn begin(&mut self, mut begun: Vec<Begun>) {
-        begun.sort_by_key(|(_, _, prepared)| (prepared.planned.rank(), prepared.planned.wanted.key.clone()));
+        begun.sort_by_key(|(_, _, prepared)| {
+            (prepared.planned.rank(), slot_order(prepared), prepared.planned.wanted.key.clone())
+        });
         let carried = begun.iter().filter(|(_, _, prepared)| prepared.planned.step.is_carried_through());
         let ranks = Ranks::new(carried.map(|(_, _, prepared)| Place::of(&prepared.planned)));
         let is_open = |step: &PlanStep| step.is_carried_through() || matches!(step, PlanStep::Wait(_));
@@ -138,6 +151,7 @@ impl Source {
             .collect();
         for (_, _, prepared) in &begun {
             let key = &prepared.planned.wanted.key;
+            self.state.rollouts.without_slot.remove(key);
             if let Some(digest) = prepared.digest {
                 self.state.live.entry(key.clone()).or_default().well = Some(digest);
             }
@@ -156,13 +170,14 @@ impl Source {
                     ranks.pass(Place::of(&prepared.planned));
                     self.finish(id, Outcome::Pruned, None);
                 }
-                // It has begun already, and waits for no place.
+                // It has begun already, and does not wait.
                 PlanStep::Resume(_) => {
-                    let slot = self.context.rollout_slots.take().unwrap_or_default();
-                    self.roll_out(id, *prepared, slot, &ranks);
+                    let counts = Workload::of(&prepared.planned.wanted.key).is_some_and(Workload::can_go_back);
+                    let slot = self.context.rollout_slots.take().ok().filter(|_| counts);
+                    self.roll_out(id, *prepared, slot.unwrap_or_else(RolloutSlot::uncounted), &ranks);
                 }
                 PlanStep::RollBack { .. } | PlanStep::Prune => {
-                    self.roll_out(id, *prepared, RolloutSlot::default(), &ranks);
+                    self.roll_out(id, *prepared, RolloutSlot::uncounted(), &ranks);
                 }
                 PlanStep::Wait(reason) => {
                     // It is shown as waiting, and waiting is no trouble.

@@ -69,7 +69,7 @@ pub struct Source {
     pub recorded: Recorded,
     pub completion: Completion,
     pub liveness: Arc<LoopHeartbeat>,
-    /// Changes when a place of `max_rollouts` becomes free.
+    /// Changes when a slot of `max_rollouts` becomes free.
     pub slots_freed: watch::Receiver<u64>,
     /// The Events to send as soon as nothing else is to be done.
     pub events: EventQueue,

@@ -48,6 +48,8 @@ pub struct Open {
     since: Option<Timestamp>,
     /// The dependencies that it waits for.
     waits_for: Option<String>,
+    /// The message while it bakes.
+    bakes: Option<String>,
     /// The trouble with its pods so far.
     wrong: Option<String>,
     /// When its deadline ends, as a daemon counts.
@@ -206,6 +208,7 @@ impl SourceHistory {
                 row.message = format!("commit {} {waits_for}", open.commit.short());
                 row.since = open.since;
             }
+            row.message = open.bakes.clone().unwrap_or(std::mem::take(&mut row.message));
             row.deadline = open.deadline(row);
         } else if row.state == ObjectState::Held && (row.since.is_some() || self.held.contains_key(&row.object)) {
             // The hold says since when and why: the record of a correction says less.
@@ -245,15 +248,16 @@ impl Open {
             outcome => outcome.state(),
         };
         let Record { commit, place, started, .. } = record;
-        Open { state, commit, place, since: Some(started), waits_for, wrong: None, until: None }
+        Open { state, commit, place, since: Some(started), waits_for, bakes: None, wrong: None, until: None }
     }
 
     /// Returns a rollout as it is published, with the facts of its record.
     fn published(rollout: PublishedRollout, recorded: Option<Open>) -> Open {
         let PublishedRollout { state, commit, message, wrong, until } = rollout;
         let (place, since) = recorded.map(|open| (open.place, open.since)).unwrap_or_default();
-        let waits_for = (state == ObjectState::Waiting).then_some(message);
-        Open { state, commit, place, since, waits_for, wrong, until }
+        let waits_for = (state == ObjectState::Waiting).then(|| message.clone());
+        let bakes = (state == ObjectState::Baking).then_some(message);
+        Open { state, commit, place, since, waits_for, bakes, wrong, until }
     }
 
     /// Returns the deadline of a row of this rollout. The daemon rules at the deadline of the controller, unless it has

@@ -101,7 +101,7 @@ impl History {
         self.read("look for a template", |connection| template(connection, source, object, commit))
     }
 
-    /// Returns the pod templates of a workload that were seen complete since a time.
+    /// Returns the pod templates of a workload that were seen complete, and that no other had taken the place of at a time.
     ///
     /// # Errors
     ///
@@ -115,8 +115,9 @@ impl History {
         let ObjectKey { group, kind, namespace, name } = object;
         self.read("look for the templates of late", |connection| {
             let mut statement = connection.prepare_cached(&format!(
-                "SELECT templates.template FROM applied JOIN templates ON templates.hash = applied.template WHERE {OBJECT} \
-                 AND at >= ?6"
+                "SELECT templates.template FROM (SELECT template, lead(at) OVER (ORDER BY number) AS until FROM applied \
+                 WHERE {OBJECT}) AS lately JOIN templates ON templates.hash = lately.template WHERE until IS NULL OR until \
+                 >= ?6"
             ))?;
             let found = statement
                 .query_map(params![source, name, kind, group, namespace, rows::time(since)], |row| row.get(0))?;

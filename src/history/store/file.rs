@@ -286,6 +286,20 @@ impl History {
         done.map_err(|failure| self.explain(doing, failure))
     }
 
+    /// Gives back the memory in which SQLite keeps pages of the file. It reads them again when it needs them.
+    ///
+    /// # Errors
+    ///
+    /// When the file was opened for reading, and when SQLite fails.
+    pub fn release_memory(&self) -> Result<(), HistoryError> {
+        const RELEASE: &str = "PRAGMA shrink_memory";
+        let done = blocking(|| {
+            self.writer()?.connection.execute_batch(RELEASE)?;
+            Ok(self.reader().execute_batch(RELEASE)?)
+        });
+        done.map_err(|failure| self.explain("release memory of the history", failure))
+    }
+
     /// Both connections, for a test that counts their work.
     #[cfg(test)]
     pub(in crate::history) fn each_connection(&self, mut look: impl FnMut(&mut Connection)) {

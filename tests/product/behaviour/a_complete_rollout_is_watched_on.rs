@@ -174,6 +174,22 @@ async fn a_commit_that_leaves_the_workload_alone_does_not_end_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_commit_that_leaves_the_template_alone_lets_it_bake_on() {
+    let (mut world, _) = world().await;
+    let crashes = broken("web", "crash-after=130s");
+    let second = world.push("web.yaml", &crashes, "Crashes later");
+    until_baking(&mut world, &second).await;
+    let more = crashes.replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 40");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let third = world.push("web.yaml", &more, "A longer deadline");
+    world.through(&third).await;
+    let record = world.record(&third, WEB);
+    assert_eq!((record.outcome, record.reason.unwrap().code), (Outcome::RolledBack, ReasonCode::BakeFailed));
+    assert_eq!(world.record(&second, WEB).outcome, Outcome::Superseded);
+    assert_eq!(live_image(&world).await, "web:1");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kill_resumes_it_with_the_time_that_is_left() {
     let (mut world, _) = world().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
@@ -236,6 +252,57 @@ async fn a_rollback_bakes_too_within_its_budget() {
     let record = world.record(&bad, WEB);
     assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
     assert!((60..=75).contains(&seconds(&world, &record, StepKind::Baking)), "{record:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_of_a_stateful_set_that_is_deleted_has_its_time_to_come_back() {
+    let kind = KINDS[1];
+    let mut world = World::embedded().await;
+    world.config.bake = "6m".parse().unwrap();
+    let slow = |image: &str| kind.manifest(image, "ready-after=70s").replace("\"30\"", "\"300\"");
+    let first = world.push("web.yaml", &slow("web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    let second = world.push("web.yaml", &slow("web:2"), "Second version");
+    until_baking(&mut world, &second).await;
+    world.delete("api/v1/namespaces/default/pods/web-0").await;
+    world.through(&second).await;
+    assert_eq!(world.record(&second, &kind.object()).outcome, Outcome::Complete);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_makes_missing_pods_nobodys_fault() {
+    let (mut world, _) = world().await;
+    let second = deployment("web", "web:2", "").replace("  replicas: 2\n", "");
+    let good = world.push("web.yaml", &second, "Second version");
+    until_baking(&mut world, &good).await;
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"}, "spec": {"hard": {"pods": "1"}}});
+    world.create("api/v1/namespaces/default/resourcequotas", "admin", &quota).await;
+    world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 3}})).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    world.kill().await;
+    world.start();
+    world.through(&good).await;
+    assert_eq!(world.record(&good, WEB).outcome, Outcome::Complete);
+    assert_eq!(live_image(&world).await, "web:2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_way_back_to_what_ran_a_moment_ago_is_not_slow() {
+    for kind in KINDS {
+        let mut world = World::embedded().await;
+        (world.config.bake, world.config.rollback_window) = ("2m".parse().unwrap(), "1m".parse().unwrap());
+        let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
+        world.start();
+        world.through(&first).await;
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        let bad = world.push("web.yaml", &kind.manifest("web:2", "crash-after=50s"), "Crashes later");
+        world.through(&bad).await;
+        let record = world.record(&bad, &kind.object());
+        assert_eq!(record.outcome, Outcome::RolledBack, "{kind:?}");
+        let took = seconds(&world, &record, StepKind::WentBack);
+        assert!(took < 60, "{kind:?}: {took} s");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use belay::config::SourceConfig;
-use belay_core::rollout::{Outcome, ReasonCode};
+use belay_core::rollout::{Outcome, ReasonCode, SourceState};
+
+use serde_json::json;
 
 use crate::support::daemon::{World, broken, image, path_of};
 
@@ -41,6 +43,17 @@ async fn watch(world: &mut World, commit: &str) -> (usize, usize) {
             }
         }
     }
+}
+
+/// Waits until the record of a workload has ended.
+async fn until_ended(world: &World, commit: &str, name: &str) {
+    for _ in 0..3600 {
+        if world.record(commit, &format!("Deployment default/{name}")).outcome.is_final() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("{name} has not ended within an hour: {:#?}", world.records());
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,6 +107,7 @@ async fn the_daemon_has_a_limit_too() {
     let first = push(&mut world, "one/", "web:1", "ready-after=10s");
     world.start();
     world.through(&first).await;
+    world.until_state("two", Some(SourceState::Synced)).await;
     world.repository.write("two/other.yaml", other("web:2"));
     let second = push(&mut world, "one/", "web:2", "ready-after=10s");
     assert_eq!(watch(&mut world, &second).await.0, 1);
@@ -133,4 +147,70 @@ async fn a_newer_commit_takes_the_place_of_those_that_wait_and_a_kill_loses_none
             assert_eq!(before.reason.unwrap().code, ReasonCode::Superseded, "{name}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fix_waits_for_nobody_and_one_that_cannot_begin_keeps_nobody() {
+    let mut world = World::embedded().await;
+    world.config.max_rollouts = 1;
+    let first = push(&mut world, "", "web:1", "ready");
+    world.start();
+    world.through(&first).await;
+    world.push("b.yaml", &broken("b", "never-ready"), "Broken");
+    world.until("b rolls out", |source| source.under_way.keys().any(|key| key.name == "b")).await;
+    world.push(
+        "a.yaml",
+        &broken("a", "ready-after=300s").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 600"),
+        "Slow",
+    );
+    world.until("a waits", |source| source.under_way.keys().any(|key| key.name == "a")).await;
+    let fix = world.push("b.yaml", &broken("b", "ready").replace("web:2", "web:3"), "Fix");
+    world
+        .until("b is being fixed", |source| {
+            source.under_way.iter().any(|(key, way)| key.name == "b" && way.commit.as_str() == fix)
+        })
+        .await;
+    until_ended(&world, &fix, "b").await;
+    assert!(world.status().under_way.keys().any(|key| key.name == "a"));
+    assert_eq!(world.record(&fix, "Deployment default/b").outcome, Outcome::Complete);
+
+    // c waits, and is being deleted meanwhile: d has its turn all the same.
+    world.repository.write("c.yaml", broken("c", "ready").replace("web:2", "web:4"));
+    let last = world.push("d.yaml", &broken("d", "ready").replace("web:2", "web:4"), "Two more");
+    world
+        .until("c and d wait", |source| {
+            let waits = |name: &str| {
+                source.under_way.iter().any(|(key, way)| key.name == name && way.outcome == Outcome::Waiting)
+            };
+            waits("c") && waits("d")
+        })
+        .await;
+    let kept = json!({"metadata": {"finalizers": ["example.com/kept"]}});
+    world.patch(&path_of("c"), "a-person", &kept).await;
+    world.delete(&path_of("c")).await;
+    until_ended(&world, &last, "d").await;
+    assert_eq!(world.record(&last, "Deployment default/d").outcome, Outcome::Complete);
+    assert!(!world.record(&last, "Deployment default/c").outcome.is_final());
+    world.patch(&path_of("c"), "a-person", &json!({"metadata": {"finalizers": null}})).await;
+    world.through(&last).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_beside_the_template_of_one_that_bakes_keeps_its_slot() {
+    let mut world = World::embedded().await;
+    (world.config.max_rollouts, world.config.bake) = (1, "2m".parse().unwrap());
+    let first = push(&mut world, "", "web:1", "ready");
+    world.start();
+    world.through(&first).await;
+    let second = push(&mut world, "", "web:2", "ready");
+    world
+        .until("a bakes", |source| {
+            source.under_way.iter().any(|(key, way)| key.name == "a" && way.outcome == Outcome::Baking)
+        })
+        .await;
+    let beside = broken("a", "ready").replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 40");
+    let third = world.push("a.yaml", &beside, "A longer deadline");
+    assert_eq!(watch(&mut world, &third).await.0, 1);
+    assert_eq!(world.record(&second, "Deployment default/a").outcome, Outcome::Superseded);
+    assert_eq!(world.record(&third, "Deployment default/a").outcome, Outcome::Complete);
 }

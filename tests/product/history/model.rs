@@ -180,7 +180,7 @@ impl Model {
             };
             record.outcome == Outcome::Complete && rollouts.iter().find(fails).is_none()
         });
-        good.max_by_key(|record| (record.started, record.id)).map(|record| record.commit.clone())
+        good.max_by_key(|record| record.id).map(|record| record.commit.clone())
     }
 }
 

@@ -18,7 +18,7 @@ mod workload;
 pub use annotations::{FailurePolicy, failure_policy};
 pub use autoscaler::scaled_by;
 pub use deletion::{being_deleted, finalizers, namespace_stays};
-pub use judge::bake::{Bake, BakeStart, bake_time};
+pub use judge::bake::{Bake, BakeStart, bake_time, comes_back};
 pub use judge::fail_fast::{FailFast, is_unwell};
 pub use judge::failure_cause::FailureCause;
 pub use judge::health;

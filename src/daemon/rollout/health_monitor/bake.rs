@@ -14,8 +14,8 @@ use crate::history::{JudgedBake, JudgedWrite};
 use belay_core::manifest::Compact;
 use belay_core::rollout::health::PodAccount;
 use belay_core::rollout::{
-    Bake, BakeStart, Outcome, Reason, StepKind, Waiting, WaitingOn, Workload, bake_time, is_complete, same_template,
-    template, without_restart,
+    Bake, BakeStart, Outcome, Reason, StepKind, Waiting, WaitingOn, Workload, bake_time, comes_back, is_complete,
+    template,
 };
 
 /// The period between two inspections of the pods within a bake time.
@@ -30,17 +30,22 @@ pub(super) enum BakeProgress {
     /// It is complete, and is to be watched for so long.
     Due(SignedDuration),
     /// It was complete, and is watched on.
-    Running(Bake),
+    Running {
+        /// The bake time.
+        bake: Bake,
+        /// The time of the next look after its end.
+        next_look: Instant,
+    },
     /// It has none.
-    None,
+    Skipped,
 }
 
 impl BakeProgress {
     /// Returns the bake time that has begun.
     pub(super) fn running(&self) -> Option<&Bake> {
         match self {
-            BakeProgress::Running(bake) => Some(bake),
-            BakeProgress::Before | BakeProgress::Due(_) | BakeProgress::None => None,
+            BakeProgress::Running { bake, .. } => Some(bake),
+            BakeProgress::Before | BakeProgress::Due(_) | BakeProgress::Skipped => None,
         }
     }
 
@@ -49,11 +54,22 @@ impl BakeProgress {
         self.running().map(Bake::ends)
     }
 
+    /// Returns true when it is time for a look after the end of the bake time, and puts the next one off.
+    fn takes_last_look(&mut self, now: Instant) -> bool {
+        match self {
+            BakeProgress::Running { next_look, .. } if *next_look <= now => {
+                *next_look = now + LOOK_WHILE_BAKING;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the failure that the pods show within the bake time.
     pub(super) fn look(&mut self, pods: &[PodAccount]) -> Option<Reason> {
         match self {
-            BakeProgress::Running(bake) => bake.look(pods),
-            BakeProgress::Before | BakeProgress::Due(_) | BakeProgress::None => None,
+            BakeProgress::Running { bake, .. } => bake.look(pods),
+            BakeProgress::Before | BakeProgress::Due(_) | BakeProgress::Skipped => None,
         }
     }
 }
@@ -61,7 +77,7 @@ impl BakeProgress {
 impl RolloutTask {
     /// Returns the time for which the workload is watched after it is complete; zero if it is not. A rollback takes no longer
     /// than its budget.
-    fn bake_time(&self, live: &Value, outcome: Outcome) -> SignedDuration {
+    fn time_to_bake(&self, live: &Value, outcome: Outcome) -> SignedDuration {
         let (key, config) = (&self.planned.wanted.key, &self.context.config);
         if !Workload::of(key).is_some_and(Workload::can_go_back) || !self.is_of_template() {
             return SignedDuration::ZERO;
@@ -72,17 +88,21 @@ impl RolloutTask {
         if time.is_positive() && self.was_complete_lately(live) { SignedDuration::ZERO } else { time }
     }
 
-    /// Returns true when the live pod template was seen complete within `rollback_window`: it comes back without delay.
+    /// Returns true when the live pod template was complete, and no other took its place before `rollback_window`: it comes
+    /// back without delay.
     fn was_complete_lately(&self, live: &Value) -> bool {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let window = SignedDuration::try_from(context.config.rollback_window.0).unwrap_or(SignedDuration::MAX);
+        if window.is_zero() {
+            return false;
+        }
         let since = context.clock.now().checked_sub(window).unwrap_or(Timestamp::MIN);
-        let Some(present) = template(live).map(without_restart) else { return false };
+        let Some(present) = template(live) else { return false };
         let known = context.history.templates_since(&context.config.name, key, since).unwrap_or_else(|error| {
             warn!(object = %key, %error, "failed to read which templates were complete; it has its bake time");
             Vec::new()
         });
-        known.iter().any(|known| same_template(&without_restart(known), &present))
+        comes_back(present, &known)
     }
 
     /// Returns the beginning of the bake time that was under way when belay stopped.
@@ -96,16 +116,16 @@ impl RolloutTask {
 
 impl HealthMonitor<'_> {
     /// Returns true when a complete workload is to be watched on.
-    pub(super) fn bakes(&mut self, live: &Value) -> bool {
+    pub(super) fn must_bake(&mut self, live: &Value) -> bool {
         if matches!(self.bake, BakeProgress::Before) {
-            let time = self.work.bake_time(live, self.outcome);
-            self.bake = if time.is_positive() { BakeProgress::Due(time) } else { BakeProgress::None };
+            let time = self.work.time_to_bake(live, self.outcome);
+            self.bake = if time.is_positive() { BakeProgress::Due(time) } else { BakeProgress::Skipped };
         }
-        !matches!(self.bake, BakeProgress::None)
+        !matches!(self.bake, BakeProgress::Skipped)
     }
 
     /// Watches a complete workload on. Returns its end when the bake time is over, or has shown a failure.
-    pub(super) async fn bake(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+    pub(super) async fn watch_on(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
         if let BakeProgress::Due(time) = self.bake {
             self.begin_bake(live, time).await?;
         }
@@ -114,16 +134,20 @@ impl HealthMonitor<'_> {
         if self.work.context.clock.steady() < ends {
             return self.look_at_pods(live).await;
         }
+        if !self.bake.takes_last_look(Instant::now()) {
+            return Ok(None);
+        }
+        self.look_at_pods.0 = Instant::now() + LOOK_WHILE_BAKING;
         // A restart just before the end counts, too.
-        let pods = self.pods(live, true).await?.unwrap_or_default();
-        if let Some(suspicion) = self.bake.look(&pods)
+        if let Some(pods) = self.pods(live, true).await?
+            && let Some(suspicion) = self.bake.look(&pods)
             && let Some(end) = self.rule(suspicion, live).await?
         {
             return Ok(Some(end));
         }
         let key = self.work.planned.wanted.key.clone();
         let Some(read) = Box::pin(self.work.read()).await? else { return Ok(Some(MonitorEnd::Gone)) };
-        if is_complete(&key, &read) {
+        if is_complete(&key, &read) && !self.bake.running().is_some_and(Bake::is_unsure) {
             info!(object = %key, "its bake time is over");
             return Ok(Some(MonitorEnd::Complete(read)));
         }
@@ -138,26 +162,29 @@ impl HealthMonitor<'_> {
         Ok(Some(MonitorEnd::Complete(read)))
     }
 
-    /// Begins the bake time, or takes it up where a restart of belay left it, with the time that is left.
     async fn begin_bake(&mut self, live: &Compact, time: SignedDuration) -> Result<(), Cancelled> {
         let (context, of) = (Arc::clone(&self.work.context), self.judged_write());
-        let clock = &context.clock;
-        let bake = match self.work.bake_from_before(of) {
-            Some(start) => {
-                let left = start.ends.duration_since(clock.now()).clamp(SignedDuration::ZERO, time);
-                Bake::resume(BakeStart { ends: clock.steady().checked_add(left).unwrap_or(Timestamp::MAX), ..start })
-            }
-            None => {
-                let pods = self.pods(live, true).await?.unwrap_or_default();
-                let bake = Bake::begin(time, &pods, clock.steady());
-                let start = BakeStart { ends: clock.shown(bake.ends()), ..bake.start() };
-                self.work.unless_cancelled(context.bakes(self.work.record, JudgedBake { of, start }, time)).await?;
-                bake
-            }
-        };
-        self.look_at_pods = (Instant::now() + LOOK_WHILE_BAKING, LOOK_WHILE_BAKING);
-        self.bake = BakeProgress::Running(bake);
+        let pods = self.pods(live, true).await?;
+        let bake = Bake::begin(time, pods.as_deref(), context.clock.steady());
+        let start = BakeStart { ends: context.clock.shown(bake.ends()), ..bake.start() };
+        self.work.unless_cancelled(context.begin_bake(self.work.record, JudgedBake { of, start }, time)).await?;
+        self.run_bake(bake);
         Ok(())
+    }
+
+    /// Takes up the bake time that was under way when belay stopped, if one was, with the time that is left.
+    pub(in crate::daemon::rollout) fn resume_bake(&mut self) {
+        let Some(start) = self.work.bake_from_before(self.judged_write()) else { return };
+        let (clock, config) = (&self.work.context.clock, &self.work.context.config);
+        let longest = bake_time(&self.work.planned.wanted.manifest.value(), config.bake);
+        let left = start.ends.duration_since(clock.now()).clamp(SignedDuration::ZERO, longest);
+        let ends = clock.steady().checked_add(left).unwrap_or(Timestamp::MAX);
+        self.run_bake(Bake::resume(BakeStart { ends, ..start }));
+    }
+
+    fn run_bake(&mut self, bake: Bake) {
+        self.look_at_pods = (Instant::now() + LOOK_WHILE_BAKING, LOOK_WHILE_BAKING);
+        self.bake = BakeProgress::Running { bake, next_look: Instant::now() };
     }
 
     /// Returns the write whose rollout is watched.
@@ -172,8 +199,8 @@ impl HealthMonitor<'_> {
     }
 
     async fn publish_bake(&mut self, ends: Timestamp) -> Result<(), Cancelled> {
-        let message = "complete; its pods are watched until its bake time is over".to_owned();
+        let message = format!("complete; its pods are watched until {:.0}", self.work.context.clock.shown(ends));
         let counters = self.judge.counters();
-        self.publish(&Waiting { on: WaitingOn::BakeTime, counters, message, until: Some(ends) }).await
+        self.publish(&Waiting { on: WaitingOn::BakeTime, counters, message, until: None }).await
     }
 }

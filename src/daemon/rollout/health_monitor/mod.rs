@@ -229,7 +229,7 @@ impl<'a> HealthMonitor<'a> {
         self.judge.note_outages(&self.work.context.cluster.outages(), now);
         match self.judge.observe(&live, now) {
             _ if self.bake.running().is_some() => Look::Bakes,
-            Verdict::Complete if self.bakes(&live) => Look::Bakes,
+            Verdict::Complete if self.must_bake(&live) => Look::Bakes,
             Verdict::Complete => Look::Ended(MonitorEnd::Complete(live)),
             Verdict::Suspect(reason) => Look::Suspect(reason),
             Verdict::Waiting(waiting) if is_from_before => Look::FromBefore(waiting),
@@ -254,7 +254,7 @@ impl<'a> HealthMonitor<'a> {
                 return Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }));
             }
             Look::Suspect(reason) => Some(reason),
-            Look::Bakes => return self.bake(live).await,
+            Look::Bakes => return self.watch_on(live).await,
             Look::FromBefore(waiting) => {
                 self.publish(&waiting).await?;
                 return Ok(None);

@@ -53,7 +53,10 @@ impl Context {
         let others = desired.objects_in(hook.manifest.file()).filter(|key| **key != hook.key);
         others.take(OBJECTS_OF_CHART).any(|key| {
             self.newest_records(key).iter().any(|record| {
-                let applied = matches!(record.outcome, Outcome::Complete | Outcome::Unchanged | Outcome::UnderWay);
+                let applied = matches!(
+                    record.outcome,
+                    Outcome::Complete | Outcome::Unchanged | Outcome::UnderWay | Outcome::Baking
+                );
                 applied && record.commit != hook.commit.id && record.trigger != Trigger::Rebuilt
             })
         })

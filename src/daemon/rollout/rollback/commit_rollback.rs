@@ -112,7 +112,7 @@ impl Source {
                 let ranks = Ranks::new(prepared.iter().map(|one| one.planned.rank()));
                 ids.into_iter()
                     .zip(prepared)
-                    .for_each(|(id, prepared)| self.roll_out(id, prepared, RolloutSlot::default(), &ranks));
+                    .for_each(|(id, prepared)| self.roll_out(id, prepared, RolloutSlot::uncounted(), &ranks));
             }
             Err(error) => warn!(%object, %error, "failed to write down what goes back with it; that stays"),
         }

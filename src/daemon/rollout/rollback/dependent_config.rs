@@ -149,6 +149,6 @@ fn dependent_task(work: &RolloutTask, manifest: Manifest, served: Served, record
         resume: Resume::default(),
         findings: Findings::default(),
         patience: Patience::default(),
-        slot: RolloutSlot::default(),
+        slot: RolloutSlot::uncounted(),
     }
 }

@@ -25,7 +25,7 @@ impl RolloutTask {
         let FailedRollout { reason, observed, written } = failed;
         self.patience.is_going_back = true;
         // Another may begin: what goes back does not count.
-        self.slot = RolloutSlot::default();
+        self.slot = RolloutSlot::uncounted();
         self.take_present_configuration();
         if let (Some(observed), Some(_)) = (observed, &live) {
             self.context.save_evidence(self.record, &reason, &observed.evidence).await;

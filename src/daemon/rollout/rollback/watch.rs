@@ -98,12 +98,16 @@ pub fn target(back: &TemplateMarks) -> &str {
 /// Judges the rollback from a write, or from the changes of others to it.
 async fn judged(work: &mut RolloutTask, baseline: Baseline, live: Arc<Value>) -> Result<MonitorEnd, Cancelled> {
     let budget = SignedDuration::try_from(work.context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
+    let is_resumed = baseline.moved.is_some();
     let judge = work.judge(baseline).with_budget(budget);
     let applied = template(&live).map(|back| work.planned.wanted.ignored_fields.template_hash(back));
     let unsticking = WorkloadDriver::of(work).delete_stuck_pods(work);
     let text = Compact::of(&live);
     drop(live);
     let mut judging = HealthMonitor::new(work, judge, applied, Outcome::RollingBack);
+    if is_resumed {
+        judging.resume_bake();
+    }
     tokio::select! {
         biased;
         ruled = judging.until_judged(Some(text)) => ruled,

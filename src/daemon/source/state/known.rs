@@ -116,7 +116,7 @@ pub struct Rollouts {
     pub resumed: BTreeMap<ObjectKey, Record>,
     /// Planned objects that wait for others, with the message about it. Their records are among `resumed`.
     pub waiting: BTreeMap<ObjectKey, String>,
-    /// Those of them that wait for a place of `max_rollouts`.
+    /// Those of them that wait for a slot of `max_rollouts`.
     pub without_slot: BTreeSet<ObjectKey>,
     /// The number of ended rollouts for which it is being read if others go back with them.
     pub ends_read: usize,

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::health::{Fault, PodAccount};
-use crate::rollout::{Reason, ReasonCode, marks};
+use super::reason_texts::RESTARTED;
+use crate::rollout::rolling_update::TEMPLATE_LABEL;
+use crate::rollout::{Reason, ReasonCode, marks, same_template, without_restart};
 use crate::span::Span;
 
 /// The beginning of a bake time, as the history keeps it.
@@ -15,8 +17,8 @@ use crate::span::Span;
 pub struct BakeStart {
     /// When it ends.
     pub ends: Timestamp,
-    /// The restarts of each pod before it, by the pod's name.
-    pub restarts: BTreeMap<String, i32>,
+    /// The restarts of each pod before it, by the pod's uid; `None` if its pods could not be seen.
+    pub restarts: Option<BTreeMap<String, i32>>,
 }
 
 /// The longest bake time. A longer one counts as this.
@@ -29,11 +31,27 @@ pub fn bake_time(manifest: &Value, of_source: Span) -> SignedDuration {
     SignedDuration::try_from(own.unwrap_or(of_source).0).map_or(LONGEST, |time| time.min(LONGEST))
 }
 
+/// Returns true when a pod template is one of those that were complete lately, but for the time of a restart and the label of
+/// a rolling update.
+#[must_use]
+pub fn comes_back(template: &Value, lately: &[Value]) -> bool {
+    let bare = |template: &Value| {
+        let mut template = without_restart(template);
+        if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+            labels.remove(TEMPLATE_LABEL);
+        }
+        template
+    };
+    let template = bare(template);
+    lately.iter().any(|known| same_template(&bare(known), &template))
+}
+
 /// Watches the pods of a complete workload until its bake time ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bake {
     ends: Timestamp,
-    pods: BTreeMap<String, BakingPod>,
+    /// By uid; `None` as long as they could not be seen.
+    pods: Option<BTreeMap<String, BakingPod>>,
 }
 
 /// The past of a pod.
@@ -43,28 +61,34 @@ struct BakingPod {
     restarts: i32,
     /// True when it was ready within the bake time.
     was_ready: bool,
+    /// True when it was not ready any more at the last look.
+    is_lost: bool,
 }
 
 impl Bake {
-    /// Begins a bake time at `now`. The restarts of before are part of the rollout.
+    /// Begins a bake time at `now`. The restarts of before are part of the rollout. `pods` is `None` if they can't be seen.
     #[must_use]
-    pub fn begin(time: SignedDuration, pods: &[PodAccount], now: Timestamp) -> Bake {
-        let restarts = pods.iter().map(|pod| (pod.seen.name.clone(), pod.seen.restarts)).collect();
-        Bake::resume(BakeStart { ends: now.checked_add(time).unwrap_or(Timestamp::MAX), restarts })
+    pub fn begin(time: SignedDuration, pods: Option<&[PodAccount]>, now: Timestamp) -> Bake {
+        let mut bake = Bake { ends: now.checked_add(time).unwrap_or(Timestamp::MAX), pods: None };
+        if let Some(pods) = pods {
+            bake.look(pods);
+        }
+        bake
     }
 
-    /// Goes on with a bake time that began before belay was restarted.
+    /// Goes on with a bake time that began before belay was restarted, when the workload was complete.
     #[must_use]
     pub fn resume(start: BakeStart) -> Bake {
-        let pod = |(name, restarts)| (name, BakingPod { restarts, was_ready: true });
-        Bake { ends: start.ends, pods: start.restarts.into_iter().map(pod).collect() }
+        let pod = |(uid, restarts)| (uid, BakingPod { restarts, was_ready: true, is_lost: false });
+        Bake { ends: start.ends, pods: start.restarts.map(|pods| pods.into_iter().map(pod).collect()) }
     }
 
     /// Returns its beginning, for the history.
     #[must_use]
     pub fn start(&self) -> BakeStart {
-        let restarts = self.pods.iter().map(|(name, pod)| (name.clone(), pod.restarts)).collect();
-        BakeStart { ends: self.ends, restarts }
+        let restarts =
+            |pods: &BTreeMap<String, BakingPod>| pods.iter().map(|(uid, pod)| (uid.clone(), pod.restarts)).collect();
+        BakeStart { ends: self.ends, restarts: self.pods.as_ref().map(restarts) }
     }
 
     /// Returns when it ends.
@@ -74,36 +98,49 @@ impl Bake {
     }
 
     /// Looks at the pods of the present template. Returns the failure, if one of them has restarted, or is not ready any
-    /// more, by no fault of the infrastructure.
+    /// more at two looks, by no fault of the infrastructure.
     pub fn look(&mut self, pods: &[PodAccount]) -> Option<Reason> {
+        let known = self.pods.get_or_insert_with(|| pods.iter().map(first_seen).collect());
+        let mut failed = false;
         for pod in pods {
-            let known = self.pods.entry(pod.seen.name.clone()).or_default();
+            let known = known.entry(pod.uid.clone()).or_default();
+            let was_lost = std::mem::replace(&mut known.is_lost, known.was_ready && pod.fault == Fault::Commit);
             known.was_ready |= pod.fault == Fault::None && pod.seen.state == "Running";
+            failed |= known.has_restarted(pod) || was_lost && known.is_lost;
         }
-        let failed = pods.iter().any(|pod| self.has_restarted(pod) || self.is_lost(pod));
         failed.then(|| Reason::new(ReasonCode::BakeFailed, "it failed within its bake time, after it was complete"))
+    }
+
+    /// Returns true when a pod was not ready any more at the last look, and is to be looked at once more.
+    #[must_use]
+    pub fn is_unsure(&self) -> bool {
+        self.pods.iter().flatten().any(|(_, pod)| pod.is_lost)
     }
 
     /// Blames the commit for the pods that have restarted, also where they are ready again.
     pub fn blame_restarted(&self, pods: &mut [PodAccount]) {
-        for pod in pods.iter_mut().filter(|pod| self.has_restarted(pod) && pod.fault == Fault::None) {
-            pod.fault = Fault::Commit;
-            "Restarted".clone_into(&mut pod.seen.state);
+        for pod in pods.iter_mut().filter(|pod| pod.fault == Fault::None) {
+            let known = self.pods.as_ref().and_then(|known| known.get(&pod.uid)).copied().unwrap_or_default();
+            if known.has_restarted(pod) {
+                pod.fault = Fault::Commit;
+                RESTARTED.clone_into(&mut pod.seen.state);
+            }
         }
     }
+}
 
-    /// Returns true when a container of a pod has ended within the bake time. A pod that came later has no restarts of before.
-    /// A restart that names no container was its node's.
-    fn has_restarted(&self, pod: &PodAccount) -> bool {
-        let before = self.pods.get(&pod.seen.name).map_or(0, |known| known.restarts);
+impl BakingPod {
+    /// Returns true when a container has ended within the bake time. A pod that came later has no restarts of before. A restart
+    /// that names no container was its node's.
+    fn has_restarted(self, pod: &PodAccount) -> bool {
         let is_blamed = matches!(pod.fault, Fault::None | Fault::Commit) && pod.seen.container.is_some();
-        is_blamed && pod.seen.restarts > before
+        is_blamed && pod.seen.restarts > self.restarts
     }
+}
 
-    /// Returns true when a pod was ready, and is not any more.
-    fn is_lost(&self, pod: &PodAccount) -> bool {
-        pod.fault == Fault::Commit && self.pods.get(&pod.seen.name).is_some_and(|known| known.was_ready)
-    }
+/// Returns a pod whose restarts until now are not counted.
+fn first_seen(pod: &PodAccount) -> (String, BakingPod) {
+    (pod.uid.clone(), BakingPod { restarts: pod.seen.restarts, ..BakingPod::default() })
 }
 
 #[cfg(test)]
@@ -121,17 +158,18 @@ mod tests {
     fn pod(name: &str, fault: Fault, state: &str, restarts: i32) -> PodAccount {
         let container = (restarts > 0 || state != "Running").then(|| "app".to_owned());
         let (name, node, state) = (name.to_owned(), Some("node-1".to_owned()), state.to_owned());
-        let seen = PodSeen { name, node, state, container, restarts, ..PodSeen::default() };
-        PodAccount { seen, fault, start: PodStart::default() }
+        let seen = PodSeen { name: name.clone(), node, state, container, restarts, ..PodSeen::default() };
+        PodAccount { uid: name.clone(), seen, fault, start: PodStart::default() }
     }
 
     fn ready(name: &str, restarts: i32) -> PodAccount {
         pod(name, Fault::None, "Running", restarts)
     }
 
-    /// Returns true when a bake that began with one pod, restarted once before, fails when it sees these.
+    /// Returns true when a bake that began with one pod, restarted once before, fails when it sees these twice.
     fn fails(pods: &[PodAccount]) -> bool {
-        Bake::begin(SignedDuration::from_secs(60), &[ready("a", 1)], at(0)).look(pods).is_some()
+        let mut bake = Bake::begin(SignedDuration::from_secs(60), Some(&[ready("a", 1)]), at(0));
+        bake.look(pods).is_some() || bake.look(pods).is_some()
     }
 
     #[test]
@@ -162,15 +200,35 @@ mod tests {
 
     #[test]
     fn a_pod_that_came_later_is_lost_once_it_was_ready() {
-        let mut bake = Bake::begin(SignedDuration::from_secs(60), &[ready("a", 0)], at(0));
+        let mut bake = Bake::begin(SignedDuration::from_secs(60), Some(&[ready("a", 0)]), at(0));
         assert_eq!(bake.look(&[ready("a", 0), pod("b", Fault::Commit, "NotReady", 0)]), None);
         assert_eq!(bake.look(&[ready("a", 0), ready("b", 0)]), None);
-        assert!(bake.look(&[ready("a", 0), pod("b", Fault::Commit, "NotReady", 0)]).is_some());
+        let lost = [ready("a", 0), pod("b", Fault::Commit, "NotReady", 0)];
+        assert_eq!((bake.look(&lost), bake.is_unsure()), (None, true), "its node may just have come back");
+        assert!(bake.look(&lost).is_some());
+        assert_eq!((bake.look(&[ready("a", 0), ready("b", 0)]), bake.is_unsure()), (None, false));
+    }
+
+    #[test]
+    fn a_pod_that_is_made_again_under_its_name_has_its_time_to_become_ready() {
+        let again = PodAccount { uid: "another".to_owned(), ..pod("a", Fault::Commit, "NotReady", 0) };
+        assert!(!fails(&[again]));
+        let crashes = PodAccount { uid: "another".to_owned(), ..ready("a", 1) };
+        assert!(fails(&[crashes]), "as often as the one before it, and within the bake time");
+    }
+
+    #[test]
+    fn pods_that_could_not_be_seen_at_first_are_measured_from_then_on() {
+        let mut bake = Bake::begin(SignedDuration::from_secs(60), None, at(0));
+        let kept = serde_json::to_string(&bake.start()).unwrap();
+        assert_eq!(Bake::resume(serde_json::from_str(&kept).unwrap()), bake, "nothing is known");
+        assert_eq!(bake.look(&[ready("a", 3)]), None);
+        assert!(bake.look(&[ready("a", 4)]).is_some());
     }
 
     #[test]
     fn a_restart_that_was_not_seen_is_found_after_belay_was_away() {
-        let bake = Bake::begin(SignedDuration::from_secs(60), &[ready("a", 1)], at(100));
+        let bake = Bake::begin(SignedDuration::from_secs(60), Some(&[ready("a", 1)]), at(100));
         let kept = serde_json::to_string(&bake.start()).unwrap();
         let mut resumed = Bake::resume(serde_json::from_str(&kept).unwrap());
         assert_eq!((resumed.ends(), resumed.look(&[ready("a", 1)])), (at(160), None));
@@ -179,6 +237,18 @@ mod tests {
         resumed.blame_restarted(&mut pods);
         assert_eq!((pods[0].fault, pods[0].seen.state.as_str()), (Fault::Commit, "Restarted"));
         assert_eq!((pods[1].fault, pods[1].seen.state.as_str()), (Fault::None, "Running"));
+    }
+
+    #[test]
+    fn a_template_comes_back_whatever_is_beside_it() {
+        let template = |image: &str, label: &str, restart: &str| {
+            json!({"metadata": {"labels": {"app": "web", TEMPLATE_LABEL: label}, "annotations": {marks::RESTARTED_AT: restart}},
+                "spec": {"containers": [{"name": "a", "image": image}]}})
+        };
+        let lately = [template("web:1", "1", "monday"), template("web:2", "2", "tuesday")];
+        assert!(comes_back(&template("web:2", "9", "friday"), &lately));
+        assert!(!comes_back(&template("web:3", "2", "tuesday"), &lately));
+        assert!(!comes_back(&template("web:1", "1", "monday"), &[]));
     }
 
     #[test]

@@ -83,7 +83,7 @@ mod tests {
 
     fn pod(state: &str, restarts: i32) -> PodAccount {
         let seen = PodSeen { state: state.to_owned(), restarts, ..PodSeen::default() };
-        PodAccount { seen, fault: Fault::Commit, start: PodStart::default() }
+        PodAccount { uid: String::new(), seen, fault: Fault::Commit, start: PodStart::default() }
     }
 
     fn at(seconds: i64) -> Timestamp {
@@ -112,7 +112,7 @@ mod tests {
     fn what_was_well_may_stop_being_so() {
         let on_a_node = |fault: Fault, state: &str, restarts: i32| {
             let seen = PodSeen { node: Some("node-1".to_owned()), ..pod(state, restarts).seen };
-            is_unwell(&PodAccount { seen, fault, start: PodStart::default() })
+            is_unwell(&PodAccount { uid: String::new(), seen, fault, start: PodStart::default() })
         };
         assert!(on_a_node(Fault::Commit, "CrashLoopBackOff", 1));
         assert!(on_a_node(Fault::Commit, "NotReady", 0));

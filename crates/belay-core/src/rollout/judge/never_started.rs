@@ -161,7 +161,7 @@ mod tests {
             message: "Back-off pulling image \"app:404\"".to_owned(),
             ..PodSeen::default()
         };
-        PodAccount { seen, fault, start }
+        PodAccount { uid: String::new(), seen, fault, start }
     }
 
     fn stuck() -> PodAccount {

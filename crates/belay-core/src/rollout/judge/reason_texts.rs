@@ -32,6 +32,9 @@ pub(in crate::rollout) fn in_the_way(
     Reason::new(code, message)
 }
 
+/// The state of a pod that has restarted, and is ready again.
+pub(in crate::rollout) const RESTARTED: &str = "Restarted";
+
 /// How much of a pod's message a reason quotes at most, in characters.
 const MESSAGE: usize = 100;
 /// The same of an Event, whose cause comes last.
@@ -40,7 +43,12 @@ const EVENT: usize = 300;
 /// Returns the reason: `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off
 /// pulling image …`
 pub(in crate::rollout) fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
-    format!("{}: pod {} is {}", suspicion.message, seen.name, state(seen))
+    let state = state(seen);
+    let state = match state.strip_prefix(RESTARTED) {
+        Some(rest) => format!("has restarted{rest}"),
+        None => format!("is {state}"),
+    };
+    format!("{}: pod {} {state}", suspicion.message, seen.name)
 }
 
 /// Returns the state of a pod: `ImagePullBackOff (container app): Back-off pulling image …`

@@ -12,6 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 /// An account of a pod in a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodAccount {
+    /// Its uid: one that is made again may have the same name.
+    pub uid: String,
     /// The part that is kept as evidence.
     pub seen: PodSeen,
     /// The cause for which it is not ready.
@@ -81,7 +83,8 @@ pub fn account_of_pod(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp
         .try_into()
         .unwrap_or(i32::MAX);
     let fault = fault(pod, lost_nodes, now, &mut seen, &statuses().collect::<Vec<_>>());
-    PodAccount { seen, fault, start: start_of_pod(pod) }
+    let uid = text(&pod["metadata"], "uid").to_owned();
+    PodAccount { uid, seen, fault, start: start_of_pod(pod) }
 }
 
 fn fault(pod: &Value, lost_nodes: &BTreeSet<String>, now: Timestamp, seen: &mut PodSeen, statuses: &[&Value]) -> Fault {

@@ -49,7 +49,7 @@ mod tests {
 
     fn pod(state: &str, fault: Fault) -> PodAccount {
         let seen = PodSeen { name: "web-1".into(), state: state.into(), ..PodSeen::default() };
-        PodAccount { seen, fault, start: PodStart::default() }
+        PodAccount { uid: String::new(), seen, fault, start: PodStart::default() }
     }
 
     fn event(at: i64, kind: &str, reason: &str, message: &str) -> EventSeen {

@@ -90,7 +90,7 @@ mod tests {
                 node: Some("node-1".to_owned()),
                 ..PodSeen::default()
             };
-            PodAccount { seen, fault, start: PodStart::default() }
+            PodAccount { uid: String::new(), seen, fault, start: PodStart::default() }
         };
         let of =
             |pods: &[PodAccount]| wrong_pods(&Observation { pods: pods.to_vec(), ..Observation::default() }, &template);
@@ -117,7 +117,7 @@ mod tests {
         let pod = |name: &str, message: &str| {
             let (name, message, state) = (name.to_owned(), message.to_owned(), "ContainerCreating".to_owned());
             let seen = PodSeen { name, message, state, ..PodSeen::default() };
-            PodAccount { seen, fault: Fault::Young, start: PodStart::default() }
+            PodAccount { uid: String::new(), seen, fault: Fault::Young, start: PodStart::default() }
         };
         let of = |pods: &[PodAccount], cannot: Option<&str>| {
             let cannot_make_pods = cannot.map(str::to_owned);
