@@ -230,6 +230,8 @@ const CLUSTER: &[Row] = &[
         ],
     ),
     ("a Job, or a hook that", &["crates/belay-core/src/rollout/judge/never_started.rs PATIENCE"]),
+    ("a [bake time](bake-time.md)", &["crates/belay-core/src/rollout/judge/bake.rs LONGEST"]),
+    ("the time between two looks", &["src/daemon/rollout/health_monitor/bake.rs LOOK_WHILE_BAKING"]),
     ("a rollout of which the watch", &["src/daemon/rollout/health_monitor/mod.rs UNHEARD"]),
     ("the first status of a", &["src/daemon/rollout/established.rs FIRST_STATUS"]),
     (

@@ -217,7 +217,7 @@ mod tests {
         assert!(
             said("/state/repository.git/objects/3b/8e").starts_with("failed to read or write /state/repository.git/")
         );
-        let other = Error::new(ErrorCode::NotFound, ErrorClass::Odb, "object not found".to_owned());
+        let other = Error::new(ErrorCode::NotFound, ErrorClass::Odb, "object not found");
         assert!(of_the_machine(&other, Path::new("/state")).is_none());
     }
 }

@@ -159,7 +159,7 @@ mod tests {
         let container = (restarts > 0 || state != "Running").then(|| "app".to_owned());
         let (name, node, state) = (name.to_owned(), Some("node-1".to_owned()), state.to_owned());
         let seen = PodSeen { name: name.clone(), node, state, container, restarts, ..PodSeen::default() };
-        PodAccount { uid: name.clone(), seen, fault, start: PodStart::default() }
+        PodAccount { uid: name, seen, fault, start: PodStart::default() }
     }
 
     fn ready(name: &str, restarts: i32) -> PodAccount {
