@@ -77,8 +77,9 @@ fn table(all: &[Stats], time: SignedDuration, each: Each, format: Format) -> Tab
             time_of(line.time_to_restore, |spread| spread.median).into(),
         ];
         if format == Format::Wide {
-            let causes = line.causes.iter().map(|(cause, count)| format!("{count} {}", cause.word()));
-            row.push(causes.collect::<Vec<_>>().join(", ").into());
+            let causes: Vec<String> =
+                line.causes.iter().map(|(cause, count)| format!("{count} {}", cause.word())).collect();
+            row.push(if causes.is_empty() { "-".into() } else { causes.join(", ").into() });
             row.push(time_of(line.lead_time, |spread| spread.ninth_tenth).into());
             row.push(time_of(line.lead_time, |spread| spread.longest).into());
             row.push(time_of(line.time_to_restore, |spread| spread.longest).into());
