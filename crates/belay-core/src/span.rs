@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Span(pub Duration);
+
+impl Span {
+    /// Returns the same as a signed length; the longest one if it is beyond that.
+    #[must_use]
+    pub fn signed(self) -> SignedDuration {
+        SignedDuration::try_from(self.0).unwrap_or(SignedDuration::MAX)
+    }
+}
 
 /// A text that is not a length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::warn;
 
@@ -68,7 +67,7 @@ impl Context {
 
     /// Returns true when the rollout of a live workload's template was over long ago.
     pub fn has_settled(&self, key: &ObjectKey, live: &Value) -> bool {
-        let limit = SignedDuration::try_from(self.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
+        let limit = self.config.outage_timeout.signed();
         has_settled(key, live, applied_at(live), self.clock.now(), limit)
     }
 

@@ -208,7 +208,9 @@ impl SourceHistory {
                 row.message = format!("commit {} {waits_for}", open.commit.short());
                 row.since = open.since;
             }
-            row.message = open.bakes.clone().unwrap_or(std::mem::take(&mut row.message));
+            if let Some(message) = &open.bakes {
+                row.message.clone_from(message);
+            }
             row.deadline = open.deadline(row);
         } else if row.state == ObjectState::Held && (row.since.is_some() || self.held.contains_key(&row.object)) {
             // The hold says since when and why: the record of a correction says less.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use belay::config::SourceConfig;
 use belay_core::rollout::{ObjectState, Outcome, ReasonCode, Record, StepKind};
-
 use serde_json::json;
 
 use crate::support::daemon::{World, broken, deployment, image, path_of};
@@ -11,14 +11,27 @@ use crate::support::workloads::KINDS;
 
 const WEB: &str = "Deployment default/web";
 
-/// Returns a cluster with a bake time of two minutes, and the first version live.
-async fn world() -> (World, String) {
+/// Returns a cluster with a bake time of two minutes, and the first version of the sample Deployment live.
+async fn world() -> World {
+    world_of(&deployment("web", "web:1", ""), |_| ()).await
+}
+
+/// Returns the same of another first version, configured otherwise.
+async fn world_of(first: &str, configure: impl FnOnce(&mut SourceConfig)) -> World {
     let mut world = World::embedded().await;
     world.config.bake = "2m".parse().unwrap();
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    configure(&mut world.config);
+    let first = world.push("web.yaml", first, "First version");
     world.start();
     world.through(&first).await;
-    (world, first)
+    world
+}
+
+/// Lets an autoscaler ask for more pods than may be made.
+async fn ask_for_too_many_pods(world: &World) {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"}, "spec": {"hard": {"pods": "1"}}});
+    world.create("api/v1/namespaces/default/resourcequotas", "admin", &quota).await;
+    world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 3}})).await;
 }
 
 async fn live_image(world: &World) -> String {
@@ -48,12 +61,8 @@ fn seconds(world: &World, record: &Record, from: StepKind) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn a_crash_after_completion_goes_back_whatever_the_kind() {
     for kind in KINDS {
-        let mut world = World::embedded().await;
-        world.config.bake = "2m".parse().unwrap();
-        let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
-        world.start();
+        let mut world = world_of(&kind.manifest("web:1", "ready"), |_| ()).await;
         let crashes = r#"crash-after=70s,code=3,log=\"no database\""#;
-        world.through(&first).await;
         let bad = world.push("web.yaml", &kind.manifest("web:2", crashes), "Crashes later");
         world.through(&bad).await;
         let record = world.record(&bad, &kind.object());
@@ -72,7 +81,7 @@ async fn a_crash_after_completion_goes_back_whatever_the_kind() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_bake_time_it_is_complete() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let crashes = broken("web", "crash-after=70s")
         .replace("name: web\nspec", "name: web\n  annotations: {belay.dev/bake: 0s}\nspec");
     let bad = world.push("web.yaml", &crashes, "Crashes later");
@@ -82,7 +91,7 @@ async fn without_a_bake_time_it_is_complete() {
 
 #[tokio::test(start_paused = true)]
 async fn a_good_version_bakes_for_its_time() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let good = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     until_baking(&mut world, &good).await;
     let key = world.record(&good, WEB).object;
@@ -123,7 +132,7 @@ async fn a_workload_may_ask_for_its_own_bake_time() {
 
 #[tokio::test(start_paused = true)]
 async fn an_eviction_is_not_the_commits_fault() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let good = world.push("web.yaml", &broken("web", "evict-after=100s"), "Evicted once and again");
     world.through(&good).await;
     assert_eq!(world.record(&good, WEB).outcome, Outcome::Complete);
@@ -131,17 +140,12 @@ async fn an_eviction_is_not_the_commits_fault() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_for_which_there_is_no_room_are_not_its_fault() {
-    let (mut world, _) = world().await;
-    world.config.outage_timeout = "5m".parse().unwrap();
-    world.stop().await;
-    world.start();
+    let first = deployment("web", "web:1", "");
+    let mut world = world_of(&first, |config| config.outage_timeout = "5m".parse().unwrap()).await;
     let second = deployment("web", "web:2", "").replace("  replicas: 2\n", "");
     let good = world.push("web.yaml", &second, "Second version");
     until_baking(&mut world, &good).await;
-    // An autoscaler asks for more pods than may be made.
-    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"}, "spec": {"hard": {"pods": "1"}}});
-    world.create("api/v1/namespaces/default/resourcequotas", "admin", &quota).await;
-    world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 3}})).await;
+    ask_for_too_many_pods(&world).await;
     world.through(&good).await;
     let record = world.record(&good, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
@@ -150,7 +154,7 @@ async fn pods_for_which_there_is_no_room_are_not_its_fault() {
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_commit_ends_it_and_only_a_baked_revision_is_good() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     until_baking(&mut world, &second).await;
     let bad = world.push("web.yaml", &broken("web", "never-ready").replace("web:2", "web:3"), "Never ready");
@@ -162,7 +166,7 @@ async fn a_newer_commit_ends_it_and_only_a_baked_revision_is_good() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_leaves_the_workload_alone_does_not_end_it() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     until_baking(&mut world, &second).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -175,7 +179,7 @@ async fn a_commit_that_leaves_the_workload_alone_does_not_end_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_leaves_the_template_alone_lets_it_bake_on() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let crashes = broken("web", "crash-after=130s");
     let second = world.push("web.yaml", &crashes, "Crashes later");
     until_baking(&mut world, &second).await;
@@ -191,7 +195,7 @@ async fn a_commit_that_leaves_the_template_alone_lets_it_bake_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kill_resumes_it_with_the_time_that_is_left() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     until_baking(&mut world, &second).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -217,11 +221,8 @@ async fn a_kill_resumes_it_with_the_time_that_is_left() {
 
 #[tokio::test(start_paused = true)]
 async fn a_revert_has_no_bake_time_within_the_window() {
-    let mut world = World::embedded().await;
-    (world.config.bake, world.config.rollback_window) = ("2m".parse().unwrap(), "30m".parse().unwrap());
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let first = deployment("web", "web:1", "");
+    let mut world = world_of(&first, |config| config.rollback_window = "30m".parse().unwrap()).await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
     let revert = world.push("web.yaml", &deployment("web", "web:1", ""), "Revert");
@@ -240,13 +241,11 @@ async fn a_revert_has_no_bake_time_within_the_window() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rollback_bakes_too_within_its_budget() {
-    let mut world = World::embedded().await;
-    world.config.bake = "2m".parse().unwrap();
-    world.config.rollback_window = "0s".parse().unwrap();
-    world.config.rollback_budget = "1m".parse().unwrap();
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
+    let mut world = world_of(&deployment("web", "web:1", ""), |config| {
+        config.rollback_window = "0s".parse().unwrap();
+        config.rollback_budget = "1m".parse().unwrap();
+    })
+    .await;
     let bad = world.push("web.yaml", &broken("web", "never-ready"), "Never ready");
     world.through(&bad).await;
     let record = world.record(&bad, WEB);
@@ -257,12 +256,8 @@ async fn a_rollback_bakes_too_within_its_budget() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_of_a_stateful_set_that_is_deleted_has_its_time_to_come_back() {
     let kind = KINDS[1];
-    let mut world = World::embedded().await;
-    world.config.bake = "6m".parse().unwrap();
     let slow = |image: &str| kind.manifest(image, "ready-after=70s").replace("\"30\"", "\"300\"");
-    let first = world.push("web.yaml", &slow("web:1"), "First version");
-    world.start();
-    world.through(&first).await;
+    let mut world = world_of(&slow("web:1"), |config| config.bake = "6m".parse().unwrap()).await;
     let second = world.push("web.yaml", &slow("web:2"), "Second version");
     until_baking(&mut world, &second).await;
     world.delete("api/v1/namespaces/default/pods/web-0").await;
@@ -272,13 +267,11 @@ async fn a_pod_of_a_stateful_set_that_is_deleted_has_its_time_to_come_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kill_makes_missing_pods_nobodys_fault() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let second = deployment("web", "web:2", "").replace("  replicas: 2\n", "");
     let good = world.push("web.yaml", &second, "Second version");
     until_baking(&mut world, &good).await;
-    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"}, "spec": {"hard": {"pods": "1"}}});
-    world.create("api/v1/namespaces/default/resourcequotas", "admin", &quota).await;
-    world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 3}})).await;
+    ask_for_too_many_pods(&world).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     world.kill().await;
     world.start();
@@ -290,11 +283,8 @@ async fn a_kill_makes_missing_pods_nobodys_fault() {
 #[tokio::test(start_paused = true)]
 async fn a_way_back_to_what_ran_a_moment_ago_is_not_slow() {
     for kind in KINDS {
-        let mut world = World::embedded().await;
-        (world.config.bake, world.config.rollback_window) = ("2m".parse().unwrap(), "1m".parse().unwrap());
-        let first = world.push("web.yaml", &kind.manifest("web:1", "ready"), "First version");
-        world.start();
-        world.through(&first).await;
+        let first = kind.manifest("web:1", "ready");
+        let mut world = world_of(&first, |config| config.rollback_window = "1m".parse().unwrap()).await;
         tokio::time::sleep(Duration::from_mins(10)).await;
         let bad = world.push("web.yaml", &kind.manifest("web:2", "crash-after=50s"), "Crashes later");
         world.through(&bad).await;
@@ -307,7 +297,7 @@ async fn a_way_back_to_what_ran_a_moment_ago_is_not_slow() {
 
 #[tokio::test(start_paused = true)]
 async fn people_may_interfere() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     until_baking(&mut world, &second).await;
     world.undo_to("web:1").await;
@@ -335,7 +325,7 @@ async fn people_may_interfere() {
 
 #[tokio::test(start_paused = true)]
 async fn what_comes_after_waits_until_it_has_baked() {
-    let (mut world, _) = world().await;
+    let mut world = world().await;
     world.repository.write("web.yaml", deployment("web", "web:2", ""));
     let after = "name: other\n  annotations: {belay.dev/after: deployment/web}\nspec";
     let other = deployment("other", "web:1", "").replace("name: other\nspec", after);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use belay::config::SourceConfig;
 use belay_core::rollout::{Outcome, ReasonCode, SourceState};
-
 use serde_json::json;
 
 use crate::support::daemon::{World, broken, image, path_of};
@@ -19,6 +18,17 @@ fn push(world: &mut World, folder: &str, version: &str, fate: &str) -> String {
     let commit = world.repository.commit(&format!("All at {version}"));
     world.repository.push();
     commit
+}
+
+/// Returns a cluster on which one workload is rolled out at a time, and all have run at their first version.
+async fn one_at_a_time(configure: impl FnOnce(&mut SourceConfig)) -> World {
+    let mut world = World::embedded().await;
+    world.config.max_rollouts = 1;
+    configure(&mut world.config);
+    let first = push(&mut world, "", "web:1", "ready");
+    world.start();
+    world.through(&first).await;
+    world
 }
 
 /// Lets a commit come to its end. Returns the most rollouts that were under way at a time, in all sources, and those that
@@ -80,12 +90,10 @@ async fn so_many_at_a_time_and_new_ones_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn rollbacks_do_not_count() {
-    let mut world = World::embedded().await;
-    (world.config.max_rollouts, world.config.bake) = (1, "2m".parse().unwrap());
-    world.config.rollback_window = "0s".parse().unwrap();
-    let first = push(&mut world, "", "web:1", "ready");
-    world.start();
-    world.through(&first).await;
+    let mut world = one_at_a_time(|config| {
+        (config.bake, config.rollback_window) = ("2m".parse().unwrap(), "0s".parse().unwrap());
+    })
+    .await;
     // A way back bakes for two minutes, and a rollout fails after forty seconds.
     let bad = push(&mut world, "", "web:2", "never-ready");
     let (most, most_back) = watch(&mut world, &bad).await;
@@ -123,11 +131,7 @@ async fn the_daemon_has_a_limit_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_commit_takes_the_place_of_those_that_wait_and_a_kill_loses_none() {
-    let mut world = World::embedded().await;
-    world.config.max_rollouts = 1;
-    let first = push(&mut world, "", "web:1", "ready");
-    world.start();
-    world.through(&first).await;
+    let mut world = one_at_a_time(|_| ()).await;
     let second = push(&mut world, "", "web:2", "ready-after=20s");
     world
         .until("four wait", |source| {
@@ -151,11 +155,7 @@ async fn a_newer_commit_takes_the_place_of_those_that_wait_and_a_kill_loses_none
 
 #[tokio::test(start_paused = true)]
 async fn a_fix_waits_for_nobody_and_one_that_cannot_begin_keeps_nobody() {
-    let mut world = World::embedded().await;
-    world.config.max_rollouts = 1;
-    let first = push(&mut world, "", "web:1", "ready");
-    world.start();
-    world.through(&first).await;
+    let mut world = one_at_a_time(|_| ()).await;
     world.push("b.yaml", &broken("b", "never-ready"), "Broken");
     world.until("b rolls out", |source| source.under_way.keys().any(|key| key.name == "b")).await;
     world.push(
@@ -197,11 +197,7 @@ async fn a_fix_waits_for_nobody_and_one_that_cannot_begin_keeps_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_beside_the_template_of_one_that_bakes_keeps_its_slot() {
-    let mut world = World::embedded().await;
-    (world.config.max_rollouts, world.config.bake) = (1, "2m".parse().unwrap());
-    let first = push(&mut world, "", "web:1", "ready");
-    world.start();
-    world.through(&first).await;
+    let mut world = one_at_a_time(|config| config.bake = "2m".parse().unwrap()).await;
     let second = push(&mut world, "", "web:2", "ready");
     world
         .until("a bakes", |source| {

@@ -83,7 +83,7 @@ impl RolloutTask {
             return SignedDuration::ZERO;
         }
         let time = bake_time(&self.planned.wanted.manifest.value(), config.bake);
-        let budget = SignedDuration::try_from(config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
+        let budget = config.rollback_budget.signed();
         let time = if outcome == Outcome::RollingBack { time.min(budget) } else { time };
         if time.is_positive() && self.was_complete_lately(live) { SignedDuration::ZERO } else { time }
     }
@@ -92,7 +92,7 @@ impl RolloutTask {
     /// back without delay.
     fn was_complete_lately(&self, live: &Value) -> bool {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        let window = SignedDuration::try_from(context.config.rollback_window.0).unwrap_or(SignedDuration::MAX);
+        let window = context.config.rollback_window.signed();
         if window.is_zero() {
             return false;
         }

@@ -6,7 +6,7 @@ mod pods;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
@@ -117,7 +117,7 @@ impl RolloutTask {
 
     /// Returns the same of a rollout that has moved last at that time.
     pub fn judge_since(&self, baseline: Baseline, moved: Timestamp) -> Judge {
-        let limit = SignedDuration::try_from(self.context.config.outage_timeout.0).unwrap_or(SignedDuration::MAX);
+        let limit = self.context.config.outage_timeout.signed();
         let judge = Judge::new(self.planned.wanted.key.clone(), baseline, moved);
         judge.with_outage_timeout(limit)
     }

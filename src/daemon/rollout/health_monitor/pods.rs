@@ -37,7 +37,7 @@ impl HealthMonitor<'_> {
     }
 
     /// Returns the pods of the present template, and publishes the trouble with them; `None` if they can't be looked at now.
-    /// What is decided by them is asked for until there is an answer.
+    /// A decisive look is repeated until there is an answer.
     pub(super) async fn pods(
         &mut self,
         live: &Compact,

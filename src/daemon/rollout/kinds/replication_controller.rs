@@ -306,9 +306,7 @@ fn deadline(work: &RolloutTask, outcome: Outcome) -> SignedDuration {
     let seconds = progress_deadline_seconds(&work.planned.wanted.key, &work.planned.wanted.manifest.value());
     let deadline = seconds.map_or(SignedDuration::from_hours(24), SignedDuration::from_secs);
     deadline.saturating_add(match outcome {
-        Outcome::RollingBack => {
-            SignedDuration::try_from(work.context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX)
-        }
+        Outcome::RollingBack => work.context.config.rollback_budget.signed(),
         _ => GRACE,
     })
 }

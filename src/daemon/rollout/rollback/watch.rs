@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde_json::Value;
 use tracing::warn;
 
@@ -97,7 +96,7 @@ pub fn target(back: &TemplateMarks) -> &str {
 
 /// Judges the rollback from a write, or from the changes of others to it.
 async fn judged(work: &mut RolloutTask, baseline: Baseline, live: Arc<Value>) -> Result<MonitorEnd, Cancelled> {
-    let budget = SignedDuration::try_from(work.context.config.rollback_budget.0).unwrap_or(SignedDuration::MAX);
+    let budget = work.context.config.rollback_budget.signed();
     let is_resumed = baseline.moved.is_some();
     let judge = work.judge(baseline).with_budget(budget);
     let applied = template(&live).map(|back| work.planned.wanted.ignored_fields.template_hash(back));

@@ -28,7 +28,7 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(7 * 24);
 #[must_use]
 pub fn bake_time(manifest: &Value, of_source: Span) -> SignedDuration {
     let own = marks::annotation(manifest, marks::BAKE).and_then(|text| text.parse::<Span>().ok());
-    SignedDuration::try_from(own.unwrap_or(of_source).0).map_or(LONGEST, |time| time.min(LONGEST))
+    own.unwrap_or(of_source).signed().min(LONGEST)
 }
 
 /// Returns true when a pod template is one of those that were complete lately, but for the time of a restart and the label of

@@ -43,17 +43,21 @@ const EVENT: usize = 300;
 /// Returns the reason: `the rollout exceeded its progress deadline: web-7f9 ImagePullBackOff (container app): Back-off
 /// pulling image …`
 pub(in crate::rollout) fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
-    let state = state(seen);
-    let state = match state.strip_prefix(RESTARTED) {
-        Some(rest) => format!("has restarted{rest}"),
-        None => format!("is {state}"),
+    let state = match seen.state.as_str() {
+        RESTARTED => format!("has restarted{}", details(seen)),
+        _ => format!("is {}", state(seen)),
     };
     format!("{}: pod {} {state}", suspicion.message, seen.name)
 }
 
 /// Returns the state of a pod: `ImagePullBackOff (container app): Back-off pulling image …`
 fn state(seen: &PodSeen) -> String {
-    let mut text = seen.state.clone();
+    format!("{}{}", seen.state, details(seen))
+}
+
+/// Returns the container and the message behind the state of a pod.
+fn details(seen: &PodSeen) -> String {
+    let mut text = String::new();
     if let Some(container) = &seen.container {
         text.push_str(&format!(" (container {container}"));
         if let Some(code) = seen.exit_code {
