@@ -6,11 +6,12 @@
 
 mod schema;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, OnceLock};
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 pub use schema::{Field, Go, List, ListKind, Map, Name, Omit, Patch, Scalar, Struct, Type};
 
@@ -68,11 +69,30 @@ pub struct Facts {
     pub kubernetes: String,
     /// Its resources, in the order in which its discovery lists them.
     pub kinds: Vec<Kind>,
-    /// Looked up many times.
-    types: HashMap<String, Type>,
-    documents: BTreeMap<String, Value>,
-    by_kind: BTreeMap<(String, String, String), usize>,
-    type_names: BTreeMap<(String, String, String), String>,
+    types: BTreeMap<&'static str, WrittenType>,
+    type_names: BTreeMap<(&'static str, &'static str, &'static str), &'static str>,
+}
+
+/// A type as it is written. It is read when it is first asked for: a program needs few of them.
+struct WrittenType {
+    document: &'static RawValue,
+    /// The declarations of its fields in Go.
+    go: Option<&'static RawValue>,
+    read: OnceLock<Type>,
+}
+
+impl WrittenType {
+    fn document(&self) -> Value {
+        serde_json::from_str(self.document.get()).expect("kubernetes.json is well formed")
+    }
+
+    fn read(&self) -> &Type {
+        self.read.get_or_init(|| {
+            let go =
+                self.go.map(|go| serde_json::from_str(go.get()).expect("kubernetes.json says how Go declares fields"));
+            schema::read(&self.document(), go.as_ref())
+        })
+    }
 }
 
 /// Returns the facts, read once.
@@ -81,7 +101,7 @@ pub struct Facts {
 /// If the data in the program is broken, which its test excludes.
 pub fn facts() -> &'static Facts {
     static FACTS: LazyLock<Facts> = LazyLock::new(|| {
-        let file: File = serde_json::from_str(include_str!("kubernetes.json")).expect("kubernetes.json is well formed");
+        let file: File<'_> = serde_json::from_str(include_str!("kubernetes.json")).expect("kubernetes.json is well formed");
         Facts::new(file)
     });
     &FACTS
@@ -91,7 +111,8 @@ impl Facts {
     /// Returns the resource that serves a kind.
     #[must_use]
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<&Kind> {
-        self.by_kind.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).map(|index| &self.kinds[*index])
+        // The first resource of a kind is the one that stores it (`replicationcontrollers` before its subresources).
+        self.kinds.iter().find(|known| known.group == group && known.version == version && known.kind == kind)
     }
 
     /// Returns the resource of that plural name.
@@ -117,84 +138,52 @@ impl Facts {
     /// `DeleteOptions`).
     #[must_use]
     pub fn schema(&self, group: &str, version: &str, kind: &str) -> Option<&Type> {
-        let name = self.type_name(group, version, kind)?;
-        self.types.get(name)
+        self.named(self.type_name(group, version, kind)?)
     }
 
     /// Returns the name of a kind's type in OpenAPI, `io.k8s.api.apps.v1.Deployment`.
     #[must_use]
     pub fn type_name(&self, group: &str, version: &str, kind: &str) -> Option<&str> {
-        self.type_names.get(&(group.to_owned(), version.to_owned(), kind.to_owned())).map(String::as_str)
+        self.type_names.get(&(group, version, kind)).copied()
     }
 
     /// Returns a type by its name in OpenAPI.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Type> {
-        self.types.get(name)
+        self.types.get(name).map(WrittenType::read)
     }
 
-    /// Returns all types by their names, in no order.
+    /// Returns all types by their names.
     pub fn types(&self) -> impl Iterator<Item = (&str, &Type)> {
-        self.types.iter().map(|(name, ty)| (name.as_str(), ty))
+        self.types.iter().map(|(name, written)| (*name, written.read()))
     }
 
-    /// Returns the OpenAPI v3 schemas, by name, without prose.
+    /// Returns the OpenAPI v3 schema of that name, without prose.
     #[must_use]
-    pub fn documents(&self) -> &BTreeMap<String, Value> {
-        &self.documents
+    pub fn document(&self, name: &str) -> Option<Value> {
+        self.types.get(name).map(WrittenType::document)
     }
 
-    fn new(file: File) -> Facts {
-        let kinds: Vec<Kind> = file.kinds.into_iter().map(Kind::from).collect();
-        let mut by_kind = BTreeMap::new();
-        for (index, kind) in kinds.iter().enumerate() {
-            // The first resource of a kind is the one that stores it (`replicationcontrollers` before its subresources).
-            by_kind.entry((kind.group.clone(), kind.version.clone(), kind.kind.clone())).or_insert(index);
-        }
-        let mut types: HashMap<String, Type> = file
-            .types
-            .iter()
-            .map(|(name, document)| (name.clone(), schema::read(document, file.go.get(name))))
-            .collect();
-        let written: Vec<(String, Vec<String>)> = types
-            .iter()
-            .filter_map(|(name, ty)| match ty {
-                Type::Struct(inner) => Some((name.clone(), schema::always_written(inner, &types))),
-                _ => None,
-            })
-            .collect();
-        for (name, fields) in written {
-            if let Some(Type::Struct(inner)) = types.get_mut(&name) {
-                inner.always_written = fields;
-            }
-        }
-        own_granularly(&mut types, &file.types);
-        let type_names = type_names(&file.types);
-        Facts { kubernetes: file.kubernetes, kinds, types, documents: file.types, by_kind, type_names }
-    }
-}
-
-/// Gives a type of its own to a field that may have several owners, though its type elsewhere has one as a whole.
-fn own_granularly(types: &mut HashMap<String, Type>, documents: &BTreeMap<String, Value>) {
-    for (name, document) in documents {
-        let properties = document["properties"].as_object().into_iter().flatten();
-        for (field, _) in properties.filter(|(_, document)| document["x-kubernetes-map-type"] == "granular") {
-            let Some(Type::Struct(inner)) = types.get_mut(name) else { continue };
-            let Some(Type::Named(shared)) = inner.fields.get_mut(field).map(|field| &mut field.ty) else { continue };
-            let (of, own) = (shared.to_string(), format!("{} of {field}", &**shared));
-            *shared = Name::from(own.clone());
-            if let Some(Type::Struct(mut whole)) = types.get(&of).cloned() {
-                whole.atomic = false;
-                types.insert(own, Type::Struct(whole));
-            }
+    fn new(file: File<'static>) -> Facts {
+        let File { kubernetes, kinds, types, go } = file;
+        let type_names = type_names(types.keys().copied());
+        let written =
+            |(name, document)| (name, WrittenType { document, go: go.get(name).copied(), read: OnceLock::new() });
+        Facts {
+            kubernetes,
+            kinds: kinds.into_iter().map(Kind::from).collect(),
+            types: types.into_iter().map(written).collect(),
+            type_names,
         }
     }
 }
 
 /// Maps group, version and kind to type names: a type's name ends in its version and kind; its group is spelled in
 /// reverse or shortened, by package.
-fn type_names(types: &BTreeMap<String, Value>) -> BTreeMap<(String, String, String), String> {
-    const PACKAGES: [(&str, &str); 10] = [
+fn type_names(
+    names: impl Iterator<Item = &'static str>,
+) -> BTreeMap<(&'static str, &'static str, &'static str), &'static str> {
+    const PACKAGES: [(&str, &str); 19] = [
         ("core", ""),
         ("admissionregistration", "admissionregistration.k8s.io"),
         ("apiextensions", "apiextensions.k8s.io"),
@@ -202,34 +191,36 @@ fn type_names(types: &BTreeMap<String, Value>) -> BTreeMap<(String, String, Stri
         ("authentication", "authentication.k8s.io"),
         ("authorization", "authorization.k8s.io"),
         ("certificates", "certificates.k8s.io"),
+        ("coordination", "coordination.k8s.io"),
+        ("discovery", "discovery.k8s.io"),
+        ("events", "events.k8s.io"),
         ("flowcontrol", "flowcontrol.apiserver.k8s.io"),
-        ("rbac", "rbac.authorization.k8s.io"),
+        ("internal", "internal.k8s.io"),
         ("meta", "meta.k8s.io"),
+        ("networking", "networking.k8s.io"),
+        ("node", "node.k8s.io"),
+        ("rbac", "rbac.authorization.k8s.io"),
+        ("resource", "resource.k8s.io"),
+        ("scheduling", "scheduling.k8s.io"),
+        ("storage", "storage.k8s.io"),
     ];
-    const SHORT: [&str; 9] =
-        ["coordination", "discovery", "events", "networking", "node", "resource", "scheduling", "storage", "internal"];
-    let mut names = BTreeMap::new();
-    for name in types.keys() {
+    let identified = |name: &'static str| {
         let mut parts = name.rsplit('.');
-        let (Some(kind), Some(version), Some(package)) = (parts.next(), parts.next(), parts.next()) else { continue };
-        let group = if let Some((_, group)) = PACKAGES.iter().find(|(from, _)| *from == package) {
-            (*group).to_owned()
-        } else if SHORT.contains(&package) {
-            format!("{package}.k8s.io")
-        } else {
-            package.to_owned()
-        };
-        names.insert((group, version.to_owned(), kind.to_owned()), name.clone());
-    }
-    names
+        let (kind, version, package) = (parts.next()?, parts.next()?, parts.next()?);
+        let group = PACKAGES.iter().find(|(from, _)| *from == package).map_or(package, |(_, group)| group);
+        Some(((group, version, kind), name))
+    };
+    names.filter_map(identified).collect()
 }
 
 #[derive(Deserialize)]
-struct File {
+struct File<'a> {
     kubernetes: String,
     kinds: Vec<DiscoveredKind>,
-    types: BTreeMap<String, Value>,
-    go: BTreeMap<String, BTreeMap<String, String>>,
+    #[serde(borrow)]
+    types: BTreeMap<&'a str, &'a RawValue>,
+    #[serde(borrow)]
+    go: BTreeMap<&'a str, &'a RawValue>,
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! The shape of a kind's objects, read from OpenAPI v3 schemas; also from those of custom resource definitions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde_json::Value;
@@ -226,20 +226,15 @@ impl Type {
 }
 
 /// Returns the fields of a struct that Go always writes: fields without `omitempty`, and structs in Go, since these are
-/// never empty. `types` are all there are, by name.
-pub(super) fn always_written(inner: &Struct, types: &HashMap<String, Type>) -> Vec<String> {
-    let is_struct = |field: &Field, go: &Go| {
-        let ty = match &field.ty {
-            Type::Named(name) => types.get(&**name).unwrap_or(&Type::Any),
-            other => other,
-        };
-        match ty {
-            Type::Struct(_) => true,
-            Type::Scalar(scalar) => scalar.is_struct(),
-            Type::Any => go.ty == "runtime.RawExtension",
-            _ => false,
-        }
+/// never empty.
+fn always_written(inner: &Struct) -> Vec<String> {
+    let is_struct = |field: &Field, go: &Go| match field.ty.resolve() {
+        Type::Struct(_) => true,
+        Type::Scalar(scalar) => scalar.is_struct(),
+        Type::Any => go.ty == "runtime.RawExtension",
+        _ => false,
     };
+    // Only what holds another struct asks for its type: no struct in Go holds itself but by a pointer.
     let is_written = |field: &Field| {
         field.go.as_ref().is_some_and(|go| {
             go.omit == Omit::Never || (!go.is_pointer() && go.omit == Omit::Empty && is_struct(field, go))
@@ -256,16 +251,30 @@ impl Scalar {
     }
 }
 
-/// Reads an OpenAPI v3 schema. `go` says how Go declares its fields.
+/// Reads an OpenAPI v3 schema of Kubernetes' own. `go` says how Go declares its fields.
 pub(super) fn read(document: &Value, go: Option<&BTreeMap<String, String>>) -> Type {
     let mut ty = Type::from_openapi(document);
-    if let (Type::Struct(inner), Some(declared)) = (&mut ty, go) {
+    if let Type::Struct(inner) = &mut ty {
         for (name, field) in &mut inner.fields {
-            field.go = declared.get(name).map(|declared| Go::read(declared));
+            if document["properties"][name]["x-kubernetes-map-type"] == "granular" {
+                own_granularly(&mut field.ty);
+            }
+            field.go = go.and_then(|declared| declared.get(name)).map(|declared| Go::read(declared));
             field.keeps_zero = field.go.as_ref().is_some_and(|go| go.is_pointer() || go.omit == Omit::Never);
         }
+        inner.always_written = always_written(inner);
     }
     ty
+}
+
+/// Gives a type of its own to a field that may have several owners, though its type elsewhere has one as a whole.
+fn own_granularly(ty: &mut Type) {
+    let mut own = ty.resolve().clone();
+    if let (Type::Named(name), Type::Struct(inner)) = (ty, &mut own) {
+        inner.atomic = false;
+        // It is read once, and stays.
+        name.meant = OnceLock::from(&*Box::leak(Box::new(own)));
+    }
 }
 
 impl Type {

@@ -51,7 +51,7 @@ fn table(program: &Path) -> String {
         "Status",
         "WatchEvent",
     ];
-    let mut wanted: BTreeSet<String> = facts().documents().keys().cloned().collect();
+    let mut wanted: BTreeSet<String> = facts().types().map(|(name, _)| name.to_owned()).collect();
     wanted.extend(meta.map(|name| format!("{META}.{name}")));
     let mut todo: Vec<u64> = wanted.iter().filter_map(|name| structs.get(&go_name(name)).copied()).collect();
     let mut messages = BTreeMap::new();

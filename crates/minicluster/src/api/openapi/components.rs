@@ -28,10 +28,10 @@ pub(super) fn used_by<'a>(
         }
         let known = custom
             .get(name.as_str())
-            .copied()
-            .or_else(|| facts().documents().get(&name))
-            .or_else(|| SCHEMAS.get(name.as_str()));
-        let mut schema = known.cloned().unwrap_or_else(|| json!({ "type": "object" }));
+            .map(|schema| (*schema).clone())
+            .or_else(|| facts().document(&name))
+            .or_else(|| SCHEMAS.get(name.as_str()).cloned());
+        let mut schema = known.unwrap_or_else(|| json!({ "type": "object" }));
         references(&schema, &mut wanted);
         let kinds = kinds_of(&name, group, version);
         if !kinds.is_empty() {
