@@ -36,27 +36,64 @@ impl QueuedEvent {
 /// The Events that are still to be sent.
 #[derive(Debug, Default)]
 pub struct EventQueue {
-    pub waiting: VecDeque<QueuedEvent>,
+    /// The oldest commit first.
+    waiting: VecDeque<QueuedEvents>,
     /// True while an Event is waited for or sent.
     pub busy: bool,
 }
 
+/// The Events about the workloads that became complete with one commit.
+#[derive(Debug)]
+struct QueuedEvents {
+    /// The oldest first. Of more than a few, only the oldest is kept.
+    events: VecDeque<QueuedEvent>,
+    /// The number of workloads.
+    count: usize,
+}
+
 impl EventQueue {
+    /// Adds an Event. Returns the number of commits whose Events wait.
+    pub fn add(&mut self, event: QueuedEvent) -> usize {
+        let is_of_it = |queued: &&mut QueuedEvents| queued.events.iter().any(|told| told.commit.id == event.commit.id);
+        if let Some(queued) = self.waiting.iter_mut().find(is_of_it) {
+            queued.count += 1;
+            if queued.count > FEW {
+                queued.events.truncate(1);
+            } else {
+                queued.events.push_back(event);
+            }
+        } else {
+            self.waiting.push_back(QueuedEvents { events: VecDeque::from([event]), count: 1 });
+        }
+        self.waiting.len()
+    }
+
+    /// Leaves out the Events of the oldest commit.
+    pub fn leave_out_oldest(&mut self) {
+        self.waiting.pop_front();
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Returns the subject of one Event: the oldest, or, if there are many, all of its commit and how many more they
     /// are. `None` if more of them are to come.
     pub fn take(&mut self, all_through: bool) -> Option<(QueuedEvent, usize)> {
-        let first = self.waiting.front()?;
-        let (commit, since) = (first.commit.id.clone(), first.since);
-        let of_it = self.waiting.iter().filter(|told| told.commit.id == commit).count();
-        if of_it <= FEW {
-            return self.waiting.pop_front().map(|told| (told, 0));
-        }
-        if !all_through && since.elapsed() < CROWD {
+        let first = self.waiting.front_mut()?;
+        let more = if first.count <= FEW {
+            first.count -= 1;
+            0
+        } else if all_through || first.events.front()?.since.elapsed() >= CROWD {
+            std::mem::take(&mut first.count) - 1
+        } else {
             return None;
+        };
+        let event = first.events.pop_front()?;
+        if first.count == 0 {
+            self.waiting.pop_front();
         }
-        let first = self.waiting.pop_front()?;
-        self.waiting.retain(|told| told.commit.id != commit);
-        Some((first, of_it - 1))
+        Some((event, more))
     }
 }
 
@@ -98,8 +135,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_few_are_told_one_by_one_and_many_at_once() {
         let mut telling = EventQueue::default();
-        telling.waiting.extend((0..FEW).map(|number| told(number, "a")));
-        telling.waiting.extend((0..3000).map(|number| told(number, "b")));
+        for event in (0..FEW).map(|number| told(number, "a")).chain((0..3000).map(|number| told(number, "b"))) {
+            telling.add(event);
+        }
         for number in 0..FEW {
             let (one, more) = telling.take(false).unwrap();
             assert_eq!((one.key.name, more), (number.to_string(), 0));
@@ -112,7 +150,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_never_ends_is_told_of_after_a_while() {
         let mut telling = EventQueue::default();
-        telling.waiting.extend((0..20).map(|number| told(number, "b")));
+        for event in (0..20).map(|number| told(number, "b")) {
+            telling.add(event);
+        }
         tokio::time::advance(CROWD).await;
         assert_eq!(telling.take(false).map(|(_, more)| more), Some(19));
     }

@@ -15,17 +15,16 @@ use crate::daemon::publish::queued_events::QueuedEvent;
 /// The delay before each Event, so that later ones can join it.
 const DEBOUNCE: Duration = Duration::from_secs(1);
 
-/// The most that wait; of more, the oldest are left out.
-const WAITING: usize = 20_000;
+/// The most commits whose Events wait; of more, those of the oldest are left out.
+const WAITING: usize = 2_000;
 
 impl Source {
     /// Tells of it when there is time for it.
     pub fn queue_event(&mut self, told: QueuedEvent) {
-        if self.events.waiting.len() >= WAITING {
-            warn!(limit = WAITING, "too many events wait to be told; the oldest is left out");
-            self.events.waiting.pop_front();
+        if self.events.add(told) > WAITING {
+            warn!(limit = WAITING, "the events of too many commits wait to be told; those of the oldest are left out");
+            self.events.leave_out_oldest();
         }
-        self.events.waiting.push_back(told);
         self.gather();
     }
 
@@ -37,7 +36,7 @@ impl Source {
 
     /// Waits until nothing else is to be done.
     fn gather(&mut self) {
-        if self.events.waiting.is_empty() || std::mem::replace(&mut self.events.busy, true) {
+        if self.events.is_empty() || std::mem::replace(&mut self.events.busy, true) {
             return;
         }
         let context = Arc::clone(&self.context);
