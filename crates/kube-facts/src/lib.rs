@@ -101,7 +101,8 @@ impl WrittenType {
 /// If the data in the program is broken, which its test excludes.
 pub fn facts() -> &'static Facts {
     static FACTS: LazyLock<Facts> = LazyLock::new(|| {
-        let file: File<'_> = serde_json::from_str(include_str!("kubernetes.json")).expect("kubernetes.json is well formed");
+        let file: File<'_> =
+            serde_json::from_str(include_str!("kubernetes.json")).expect("kubernetes.json is well formed");
         Facts::new(file)
     });
     &FACTS
