@@ -75,6 +75,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ("kube::Client", &["cluster", "minicluster", "daemon", "cli"]),
     // The rest of belay can't tell the embedded cluster from a real one.
     ("minicluster::", &["minicluster", "cli", "clock"]),
+    ("kube_rules::", &["kube-rules", "minicluster", "cli"]),
 ];
 
 /// Words that a pure room may not say: it takes facts and the time as arguments.
@@ -91,7 +92,7 @@ const NOT_IN_PURE_ROOMS: &[&str] = &[
     "SystemTime",
 ];
 
-const PURE: &[&str] = &["manifest", "rollout", "span", "kube-facts"];
+const PURE: &[&str] = &["manifest", "rollout", "span", "kube-facts", "kube-rules"];
 
 struct Source {
     path: PathBuf,
@@ -110,6 +111,7 @@ fn sources() -> Vec<Source> {
         ("crates/belay-core/src", None),
         ("crates/minicluster/src", Some("minicluster")),
         ("crates/kube-facts/src", Some("kube-facts")),
+        ("crates/kube-rules/src", Some("kube-rules")),
     ] {
         collect(&root.join(folder), crate_room, &mut sources);
     }

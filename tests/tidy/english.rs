@@ -17,6 +17,7 @@ const AREAS: &[&str] = &[
     "src",
     "crates/belay-core",
     "crates/kube-facts",
+    "crates/kube-rules",
     "crates/minicluster",
     "tests",
     "tests/support",

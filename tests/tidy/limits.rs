@@ -278,16 +278,13 @@ const EMBEDDED: &[Row] = &[
     ),
     (
         "what `copy` makes",
-        &[
-            "crates/minicluster/src/api/object/patch/json.rs MOST_COPIED",
-            "crates/minicluster/src/api/object/patch/json.rs MOST_OPERATIONS",
-        ],
+        &["crates/kube-rules/src/patch/json.rs MOST_COPIED", "crates/kube-rules/src/patch/json.rs MOST_OPERATIONS"],
     ),
     (
         "what is said to be wrong",
         &[
-            "crates/minicluster/src/api/object/validate/errors.rs MOST_CAUSES",
-            "crates/minicluster/src/api/object/validate/errors.rs MOST_BYTES",
+            "crates/kube-rules/src/validate/errors.rs MOST_CAUSES",
+            "crates/kube-rules/src/validate/errors.rs MOST_BYTES",
         ],
     ),
     (

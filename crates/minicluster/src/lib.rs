@@ -21,9 +21,6 @@ pub mod kubelet;
 mod listen;
 mod pod_logs;
 mod random;
-mod schedule;
-#[cfg(test)]
-mod thread_time;
 mod tls;
 mod unmanaged;
 

@@ -6,9 +6,9 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::ApiError;
-use super::object::BodyFormat;
 use super::protobuf;
 use super::query::Query;
+use kube_rules::BodyFormat;
 
 /// The largest body that is read, in bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::object::{from_version, to_version};
 use super::resource::Resource;
+use kube_rules::{from_version, to_version};
 
 mod event;
 mod horizontal_pod_autoscaler;

@@ -23,9 +23,9 @@ mod call;
 mod convert;
 mod definitions;
 mod discovery;
+mod field_selector;
 mod health;
 mod negotiate;
-pub mod object;
 mod openapi;
 mod options;
 mod pretty;
@@ -36,9 +36,7 @@ mod registry;
 mod reply;
 mod resource;
 mod route;
-mod selector;
 mod server;
-mod status;
 mod store;
 mod subresource;
 mod table;
@@ -46,11 +44,12 @@ mod time;
 mod timeout;
 mod write;
 
+pub use kube_rules::{ApiError, Cause};
+
 pub use access::{Access, Authorization, Peer, Token};
 pub use body::Body;
 pub use call::User;
 pub use server::{ApiServer, Kept, Settings};
-pub use status::{ApiError, Cause};
 pub use store::{Backup, KeepError};
 
 #[cfg(test)]

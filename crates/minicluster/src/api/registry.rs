@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use super::resource::Resource;
-use kube_facts::{Type, facts};
+use kube_facts::facts;
 
 /// Everything that is served, as of one moment. Definitions that come and go make a new one.
 #[derive(Clone, Debug)]
@@ -36,11 +36,9 @@ impl Registry {
     #[must_use]
     pub fn built_in() -> Arc<Registry> {
         static BUILT_IN: LazyLock<Arc<Registry>> = LazyLock::new(|| {
-            let facts = facts();
             let mut registry = Registry { groups: Vec::new() };
-            for kind in &facts.kinds {
-                let schema = facts.type_name(&kind.group, &kind.version, &kind.kind).map_or(Type::Any, Type::named);
-                registry.add(Resource::built_in(kind, schema));
+            for kind in &facts().kinds {
+                registry.add(Resource::built_in(kind));
             }
             Arc::new(registry)
         });

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ApiError;
-use super::object::{Definition, ScalePaths};
-use super::selector::{FieldSelector, Selectable};
+use super::field_selector::{FieldSelector, Selectable};
 use super::store::GroupResource;
-use kube_facts::{Kind, Subresource, Type};
+use kube_facts::{Kind, Subresource};
+use kube_rules::{Definition, ScalePaths};
 
 /// A resource of one version of a group.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct CustomFacts {
 impl Resource {
     /// Returns a built-in resource.
     #[must_use]
-    pub fn built_in(kind: &Kind, schema: Type) -> Resource {
+    pub fn built_in(kind: &Kind) -> Resource {
         let (stored_group, storage_version) = match (kind.group.as_str(), kind.resource.as_str()) {
             // One kind under two names.
             ("events.k8s.io", "events") => ("", "v1"),
@@ -76,15 +76,7 @@ impl Resource {
             selectable,
             selectable_paths,
             custom: None,
-            definition: Definition {
-                group: kind.group.clone(),
-                version: kind.version.clone(),
-                kind: kind.kind.clone(),
-                resource: kind.resource.clone(),
-                namespaced: kind.namespaced,
-                schema,
-                custom: None,
-            },
+            definition: Definition::built_in(kind),
         }
     }
 

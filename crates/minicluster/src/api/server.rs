@@ -24,7 +24,7 @@ use super::registry::Registry;
 use super::reply::Reply;
 use super::route::{Route, Target, route};
 use super::store::{Backup, KeepError, Store, Stored, path};
-use super::{ApiError, convert, object, timeout};
+use super::{ApiError, convert, timeout};
 use crate::Clock;
 use crate::{PodLogs, Random};
 
@@ -211,7 +211,7 @@ impl ApiServer {
     pub(super) fn find(&self, target: &Target) -> Result<Arc<Stored>, ApiError> {
         let definition = &target.resource.definition;
         let name = target.name.as_deref().unwrap_or_default();
-        let problems = object::path_segment_problems(name);
+        let problems = kube_rules::path_segment_problems(name);
         if !problems.is_empty() {
             let why = format!("Name parameter invalid: {name:?}: {}", problems.join(";"));
             return Err(ApiError::bad_request(why));

@@ -32,7 +32,6 @@ mod node;
 mod ownership;
 mod pod;
 mod pod_control;
-mod quantity;
 mod replica_set;
 mod requests;
 mod resource_quota;

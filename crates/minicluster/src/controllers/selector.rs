@@ -1,28 +1,16 @@
-//! Label selectors.
+//! The label selectors of objects, as controllers read them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as Written;
+use kube_rules::LabelSelector;
+use serde_json::json;
 
 use super::error::Error;
 
 /// A label selector that has been read. One without any requirement selects everything, [`Selector::nothing`] nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selector(Option<Vec<Requirement>>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Requirement {
-    label: String,
-    test: Test,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Test {
-    In(BTreeSet<String>),
-    NotIn(BTreeSet<String>),
-    Exists,
-    DoesNotExist,
-}
+pub struct Selector(Option<LabelSelector>);
 
 impl Selector {
     /// Selects nothing.
@@ -32,66 +20,38 @@ impl Selector {
 
     /// Selects objects with all of these labels.
     pub fn of_labels(labels: &BTreeMap<String, String>) -> Selector {
-        let one = |(label, value): (&String, &String)| Requirement {
-            label: label.clone(),
-            test: Test::In(BTreeSet::from([value.clone()])),
-        };
-        Selector(Some(labels.iter().map(one).collect()))
+        Selector(Some(LabelSelector::from_labels(&json!(labels))))
     }
 
     /// Reads a selector.
     ///
     /// # Errors
     /// An operator that Kubernetes does not have.
-    pub fn read(selector: &LabelSelector) -> Result<Selector, Error> {
-        let labels = selector.match_labels.as_ref().map(Selector::of_labels);
-        let mut requirements = labels.and_then(|labels| labels.0).unwrap_or_default();
-        for expression in selector.match_expressions.iter().flatten() {
-            let values = || expression.values.iter().flatten().cloned().collect();
-            let test = match expression.operator.as_str() {
-                "In" => Test::In(values()),
-                "NotIn" => Test::NotIn(values()),
-                "Exists" => Test::Exists,
-                "DoesNotExist" => Test::DoesNotExist,
-                other => {
-                    let why = format!("\"{other}\" is not an operator");
-                    return Err(Error::Unusable { what: "a label selector".to_owned(), why });
-                }
-            };
-            requirements.push(Requirement { label: expression.key.clone(), test });
-        }
-        Ok(Selector(Some(requirements)))
+    pub fn read(selector: &Written) -> Result<Selector, Error> {
+        let read = LabelSelector::from_object(&json!(selector)).ok_or_else(|| {
+            let why = "an expression has an operator that Kubernetes does not have".to_owned();
+            Error::Unusable { what: "a label selector".to_owned(), why }
+        })?;
+        Ok(Selector(Some(read)))
     }
 
     /// Returns a label that everything has which is selected, if there is one that can be named.
     pub fn needed_label(&self) -> Option<(String, String)> {
-        self.0.iter().flatten().find_map(|requirement| match &requirement.test {
-            Test::In(values) if values.len() == 1 => {
-                values.first().map(|value| (requirement.label.clone(), value.clone()))
-            }
-            _ => None,
-        })
+        let (label, value) = self.0.as_ref()?.needed_label()?;
+        Some((label.to_owned(), value.to_owned()))
     }
 
     /// Returns true when the selector has no requirement, so that it selects everything.
     pub fn is_everything(&self) -> bool {
-        self.0.as_ref().is_some_and(Vec::is_empty)
+        self.0.as_ref().is_some_and(LabelSelector::is_empty)
     }
 
     /// Returns true when something with these labels is selected.
     pub fn matches(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
         #[cfg(test)]
         crate::growth::count(crate::growth::Counted::Matched);
-        let Some(requirements) = &self.0 else { return false };
-        requirements.iter().all(|requirement| {
-            let value = labels.and_then(|labels| labels.get(&requirement.label));
-            match &requirement.test {
-                Test::In(values) => value.is_some_and(|value| values.contains(value)),
-                Test::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
-                Test::Exists => value.is_some(),
-                Test::DoesNotExist => value.is_none(),
-            }
-        })
+        let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+        self.0.as_ref().is_some_and(|selector| selector.matches(label))
     }
 }
 

@@ -4,14 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use minicluster::api::object::{
-    self, BodyFormat, Custom, Definition, Effect, FieldValidation, Schema, WriteContext, shape,
-};
+use kube_rules::{BodyFormat, Custom, Definition, Effect, FieldValidation, Schema, WriteContext, shape};
 use serde_json::{Value, json};
 
 use belay_core::manifest::{Complaint, Manifest, ObjectKey, brief, short_keys};
 use belay_core::rollout::IgnoredFields;
-use kube_facts::{Type, facts};
+use kube_facts::facts;
 
 /// The end of warnings about the embedded server itself, which does not implement something. They say nothing about the
 /// manifest.
@@ -57,8 +55,8 @@ impl Server {
             effect: Effect::DryRun,
         };
         let object = as_sent(manifest);
-        let read = object::read(&write, object.to_string().as_bytes(), BodyFormat::Json);
-        match read.and_then(|read| object::create(&write, read.object, &|_| Ok(()))) {
+        let read = kube_rules::read(&write, object.to_string().as_bytes(), BodyFormat::Json);
+        match read.and_then(|read| kube_rules::create(&write, read.object, &|_| Ok(()))) {
             Ok(read) => {
                 let warnings = read.warnings.iter().filter(|text| !text.ends_with(OF_THIS_SERVER)).map(|text| {
                     let (field, message) = text.split_once(": ").unwrap_or(("", text));
@@ -105,17 +103,7 @@ fn defined_by(spec: &Value) -> Vec<Definition> {
 
 /// Returns the kind of Kubernetes' own that is served under the manifest's version and kind.
 fn built_in(manifest: &Manifest) -> Option<Definition> {
-    let kind = facts().kind(&manifest.key.group, manifest.version(), &manifest.key.kind)?;
-    let schema = facts().type_name(&kind.group, &kind.version, &kind.kind).map_or(Type::Any, Type::named);
-    Some(Definition {
-        group: kind.group.clone(),
-        version: kind.version.clone(),
-        kind: kind.kind.clone(),
-        resource: kind.resource.clone(),
-        namespaced: kind.namespaced,
-        schema,
-        custom: None,
-    })
+    facts().kind(&manifest.key.group, manifest.version(), &manifest.key.kind).map(Definition::built_in)
 }
 
 /// Returns the object with the namespace, UID and creation time that a server sets before it validates.

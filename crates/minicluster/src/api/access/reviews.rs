@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use super::{Attributes, ISSUER};
 use crate::api::call::{Call, User};
 use crate::api::negotiate::Negotiated;
-use crate::api::object::{self, Read};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
@@ -13,6 +12,7 @@ use crate::api::route::Target;
 use crate::api::time::rfc3339;
 use crate::api::write::{text, write_context};
 use crate::api::{ApiError, ApiServer, Cause};
+use kube_rules::Read;
 
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
@@ -22,7 +22,7 @@ impl ApiServer {
         let options = WriteOptions::create(call)?;
         let how = Negotiated::without_table(call)?;
         let write = write_context(target, &options, self.now());
-        let Read { object: sent, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let Read { object: sent, warnings } = kube_rules::read(&write, &call.body, call.body_format()?)?;
         let kind = target.resource.definition.kind.as_str();
         let status = match kind {
             "SelfSubjectReview" => json!({ "userInfo": user_info(&call.user) }),
@@ -43,7 +43,7 @@ impl ApiServer {
         if let Some(namespace) = &target.namespace {
             named["metadata"]["namespace"] = json!(namespace);
         }
-        let noted = object::create(&write, named, &|_| Ok(())).map(|read| read.object).unwrap_or_default();
+        let noted = kube_rules::create(&write, named, &|_| Ok(())).map(|read| read.object).unwrap_or_default();
         if let Some(managers) = noted["metadata"].get("managedFields").filter(|_| kind != "SelfSubjectRulesReview") {
             metadata["managedFields"] = managers.clone();
         }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::Admission;
-use crate::api::object::Read;
 use crate::api::route::Target;
 use crate::api::store::GroupResource;
 use crate::api::{ApiError, Cause};
+use kube_rules::Read;
 
 /// The label of namespaces that may, whose value is `true`.
 const MARK: &str = "resource.kubernetes.io/admin-access";

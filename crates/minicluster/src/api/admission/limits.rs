@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use super::resources::{ResourceAmounts, add, amount, amounts};
 use super::{Admission, forbid, listed};
 use crate::api::ApiError;
-use crate::api::object::Quantity;
 use crate::api::route::Target;
 use crate::api::store::Scope;
+use kube_rules::Quantity;
 
 const NOTE: &str = "kubernetes.io/limit-ranger";
 

@@ -21,12 +21,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use super::ApiError;
-use super::object::{Effect, prepared_service};
 use super::options::WriteOptions;
 use super::route::Target;
 use super::store::{self, Store};
 use super::write::text;
 use crate::{Clock, Random};
+use kube_rules::{Effect, prepared_service};
 
 /// The rules of a cluster, which depend on other stored objects.
 #[derive(Debug)]

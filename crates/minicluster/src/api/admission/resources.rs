@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::api::object::Quantity;
+use kube_rules::Quantity;
 
 /// Amounts by resource.
 pub(super) type ResourceAmounts = BTreeMap<String, Quantity>;

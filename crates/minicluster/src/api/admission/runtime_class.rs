@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Admission;
+use crate::api::ApiError;
 use crate::api::store::Scope;
 use crate::api::write::text;
-use crate::api::{ApiError, object};
 
 impl Admission {
     /// Returns the RuntimeClass that a pod names.
@@ -17,7 +17,7 @@ impl Admission {
         if name.is_empty() {
             return Err(ApiError::new(500, "", "resource name may not be empty"));
         }
-        let problems = object::path_segment_problems(name);
+        let problems = kube_rules::path_segment_problems(name);
         if !problems.is_empty() {
             return Err(ApiError::new(500, "", format!("invalid resource name {name:?}: [{}]", problems.join(" "))));
         }

@@ -6,15 +6,13 @@ use std::net::Ipv4Addr;
 use serde_json::{Value, json};
 
 use super::Admission;
-use crate::api::object::{
-    self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check,
-};
 use crate::api::registry::Registry;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, path};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_write_context, text};
 use crate::api::{ApiError, Cause};
+use kube_rules::{self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check};
 
 /// The addresses of services: 65,534 of them.
 pub const RANGE: &str = "10.0.0.0/16";
@@ -103,14 +101,14 @@ impl Admission {
                 "resource": "services", "namespace": target.namespace, "name": target.name,
             }},
         });
-        Ok(object::create(&own_write_context(resource, now), object, &|_| Ok(()))?.object)
+        Ok(kube_rules::create(&own_write_context(resource, now), object, &|_| Ok(()))?.object)
     }
 }
 
 /// Checks the name: an address names the service that it was given to, so a name that can't be named gets none.
 pub(super) fn check_name(service: &Value) -> Result<(), ApiError> {
     let name = text(service, "/metadata/name");
-    let problems = object::path_segment_problems(name);
+    let problems = kube_rules::path_segment_problems(name);
     let spec = &service["spec"];
     let (wanted, ty) = (text(spec, "/clusterIP"), text(spec, "/type"));
     if problems.is_empty() || ty == "ExternalName" || wanted == "None" {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::names::accept;
 use super::resources::resources;
 use crate::api::ApiServer;
-use crate::api::object::{self, WriteContext};
 use crate::api::options::DeleteOptions;
 use crate::api::registry::Registry;
 use crate::api::resource::Resource;
@@ -15,6 +14,7 @@ use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Page, Scope, Stored};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_write_context, text};
+use kube_rules::WriteContext;
 
 /// The finalizer of a definition until its objects are gone.
 pub const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -125,7 +125,7 @@ impl ApiServer {
         let Some(resource) = registry.any_version(GROUP, PLURAL) else { return false };
         let write = WriteContext { subresource: Some("status"), ..own_write_context(resource, self.now()) };
         // The rules of objects record the change; they have no objection to the server's own writes.
-        let next = object::update(&write, old, next.clone()).map_or(next, |read| read.object);
+        let next = kube_rules::update(&write, old, next.clone()).map_or(next, |read| read.object);
         // A field that they leave out again (an empty list of versions) would be added for ever.
         if next == *old {
             return false;
@@ -202,7 +202,7 @@ impl ApiServer {
         if let Some(resource) = registry.any_version(GROUP, PLURAL) {
             let write = WriteContext { subresource: Some("status"), ..own_write_context(resource, now) };
             // The rules of objects have no objection to the server's own writes.
-            next = object::update(&write, value, next.clone()).map_or(next, |read| read.object);
+            next = kube_rules::update(&write, value, next.clone()).map_or(next, |read| read.object);
         }
         let others: Vec<Value> = finalizers(value).iter().filter(|name| **name != CLEANUP).cloned().collect();
         next["metadata"]["finalizers"] = Value::Array(others);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::api::object::{Custom, Definition, ScalePaths, Schema, shape};
 use crate::api::resource::{CustomFacts, Resource};
 use crate::api::store::GroupResource;
 use crate::api::write::text;
 use kube_facts::{Subresource, facts};
+use kube_rules::{Custom, Definition, ScalePaths, Schema, shape};
 
 /// In the order in which the real server lists them for custom kinds.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];

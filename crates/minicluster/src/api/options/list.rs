@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 
 use super::{forbidden, refuse, unsupported};
 use crate::api::ApiError;
+use crate::api::field_selector::FieldSelector;
 use crate::api::query::{Query, not_a_number};
 use crate::api::resource::Resource;
-use crate::api::selector::{FieldSelector, LabelSelector};
+use kube_rules::LabelSelector;
 
 /// The options of a list or a watch.
 #[derive(Clone, Debug)]

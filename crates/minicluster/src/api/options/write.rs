@@ -2,9 +2,9 @@
 
 use super::{dry_run, forbidden, refuse, unsupported};
 use crate::api::call::{Call, User};
-use crate::api::object::{Effect, FieldValidation};
 use crate::api::resource::Resource;
 use crate::api::{ApiError, Cause};
+use kube_rules::{Effect, FieldValidation};
 
 /// The options of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]

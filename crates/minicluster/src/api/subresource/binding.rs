@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use super::{body, done};
 use crate::api::call::Call;
-use crate::api::object::Read;
 use crate::api::options::WriteOptions;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;
 use crate::api::write::text;
 use crate::api::{ApiError, ApiServer};
+use kube_rules::Read;
 
 impl ApiServer {
     /// Answers a POST of a Binding to a pod's `binding`, or to `bindings` with the pod's name in it.

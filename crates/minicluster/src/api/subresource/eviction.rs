@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use super::binding::set_condition;
 use super::{body, done};
 use crate::api::call::Call;
-use crate::api::object::{self, Read, WriteContext};
 use crate::api::options::{DeleteOptions, WriteOptions};
 use crate::api::reply::Reply;
 use crate::api::route::Target;
-use crate::api::selector::LabelSelector;
 use crate::api::store::{Page, Scope, Stored};
 use crate::api::time::rfc3339;
 use crate::api::write::{own_write_context, text};
 use crate::api::{ApiError, ApiServer, Cause};
+use kube_rules::LabelSelector;
+use kube_rules::{Read, WriteContext};
 
 /// Pods that may be on their way out by eviction at once, under one budget.
 const MOST_DISRUPTED: usize = 2000;
@@ -91,7 +91,7 @@ impl ApiServer {
         let write = WriteContext { subresource: Some("status"), ..own_write_context(budgets, now) };
         self.change_object(&budget_target, options, |old| {
             let reduced = take(old, stored.name(), &rfc3339(now))?;
-            object::update(&write, old, reduced)
+            kube_rules::update(&write, old, reduced)
         })?;
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
-use crate::api::object::{self, Read};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
@@ -10,6 +9,7 @@ use crate::api::route::Target;
 use crate::api::write::update::{check_name, check_uid, check_version};
 use crate::api::write::write_context;
 use crate::api::{ApiError, ApiServer};
+use kube_rules::Read;
 
 impl ApiServer {
     /// Answers a PUT of a namespace to its `finalize`: its finalizers, of both kinds, become those that were sent.
@@ -17,7 +17,7 @@ impl ApiServer {
         let options = WriteOptions::update(call)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
         let write = write_context(target, &options, self.now());
-        let Read { object: sent, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let Read { object: sent, warnings } = kube_rules::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &sent)?;
         let (outcome, _) = self.change_object(target, &options, |old| {
             check_uid(target, old, &sent)?;

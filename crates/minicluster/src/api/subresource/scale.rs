@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated, Shape};
-use crate::api::object::{self, Definition, PatchKind, Read, WriteContext};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::resource::Resource;
 use crate::api::route::Target;
-use crate::api::selector::LabelSelector;
 use crate::api::write::update::{check_name, check_uid, check_version};
 use crate::api::write::{Outcome, settle_namespace, text, write_context};
 use crate::api::{ApiError, ApiServer, Cause};
 use kube_facts::Type;
+use kube_rules::LabelSelector;
+use kube_rules::{Definition, PatchKind, Read, WriteContext};
 
 /// The kind Scale, which is only spoken.
 static SCALE: LazyLock<Arc<Resource>> = LazyLock::new(|| {
@@ -43,13 +43,13 @@ impl ApiServer {
         let options = WriteOptions::update(call)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
         let write = WriteContext { definition: &SCALE.definition, ..write_context(target, &options, self.now()) };
-        let Read { object: mut sent, mut warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let Read { object: mut sent, mut warnings } = kube_rules::read(&write, &call.body, call.body_format()?)?;
         check_name(target, &sent)?;
         settle_namespace(target, &mut sent)?;
         let (outcome, more) = self.change_object(target, &options, |old| {
             check_uid(target, old, &sent)?;
             self.rescaled(target, &options, old, |spoken, before| {
-                Ok(object::written_scale(spoken, before, sent.clone()))
+                Ok(kube_rules::written_scale(spoken, before, sent.clone()))
             })
         })?;
         warnings.extend(more);
@@ -68,10 +68,10 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let (outcome, warnings) = self.change_object(target, &options, |old| {
             self.rescaled(target, &options, old, |spoken, before| {
-                let Read { object: mut sent, .. } = object::patch(spoken, before, kind, &call.body)?;
+                let Read { object: mut sent, .. } = kube_rules::patch(spoken, before, kind, &call.body)?;
                 check_name(target, &sent)?;
                 settle_namespace(target, &mut sent)?;
-                Ok(object::written_scale(spoken, before, sent))
+                Ok(kube_rules::written_scale(spoken, before, sent))
             })
         })?;
         self.scaled(target, &outcome, &how, warnings)
@@ -81,10 +81,10 @@ impl ApiServer {
         let options = WriteOptions::patch(call, true)?;
         let how = Negotiated::new(call, Delivery::Whole)?;
         let spoken = WriteContext { definition: &SCALE.definition, ..write_context(target, &options, self.now()) };
-        let Read { object: sent, mut warnings } = object::read_applied(&spoken, &call.body)?;
+        let Read { object: sent, mut warnings } = kube_rules::read_applied(&spoken, &call.body)?;
         let (outcome, more) = self.change_object(target, &options, |old| {
             self.rescaled(target, &options, old, |spoken, before| {
-                let applied = object::applied_scale(spoken, before, &sent, options.force)?;
+                let applied = kube_rules::applied_scale(spoken, before, &sent, options.force)?;
                 check_name(target, &applied)?;
                 Ok(applied)
             })
@@ -110,7 +110,8 @@ impl ApiServer {
             Ok(object)
         };
         let scale = scale_of(resource, old);
-        object::rescale(&write, old, &path, scale, |before| change(&spoken, before), put).map(|read| counted(old, read))
+        kube_rules::rescale(&write, old, &path, scale, |before| change(&spoken, before), put)
+            .map(|read| counted(old, read))
     }
 
     fn scaled(

@@ -6,7 +6,6 @@ use super::{Outcome, TRIES, own_write_context, settle_namespace, text, write_con
 use crate::api::admission::take_back_ports;
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
-use crate::api::object::{self, Read};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
@@ -14,6 +13,7 @@ use crate::api::route::Target;
 use crate::api::store::{Stale, path};
 use crate::api::time::rfc3339;
 use crate::api::{ApiError, ApiServer, Cause};
+use kube_rules::Read;
 
 /// The letters that a generated name keeps of its prefix.
 const PREFIX: usize = 58;
@@ -31,7 +31,7 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = write_context(target, &options, now);
-        let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let Read { object, warnings } = kube_rules::read(&write, &call.body, call.body_format()?)?;
         let view = View::new(&target.resource, &how, now);
         let created = self.create_object(target, &options, object);
         let reply = created.and_then(|(outcome, more)| Ok(outcome.reply(&view)?.code(201).warn(more)));
@@ -62,7 +62,7 @@ impl ApiServer {
             let asked = keeps_asked(target).then(|| named.clone());
             let Read { object: mut new, warnings } = {
                 let admit = |object: &mut Value| self.admission().admit_new(target, options, object);
-                let done = object::create(&write_context(target, options, self.now()), named, &admit);
+                let done = kube_rules::create(&write_context(target, options, self.now()), named, &admit);
                 self.admission().for_administrators(target, asked.as_ref().unwrap_or(&Value::Null), done)?
             };
             if let Some(asked) = asked.filter(|_| target.resource.is("", "services")) {
@@ -160,7 +160,7 @@ impl ApiServer {
     pub(in crate::api) fn provide(&self, target: &Target, object: &Value) -> Result<(), ApiError> {
         let Read { object, .. } = {
             let write = own_write_context(&target.resource, self.now());
-            object::read(&write, object.to_string().as_bytes(), object::BodyFormat::Json)?
+            kube_rules::read(&write, object.to_string().as_bytes(), kube_rules::BodyFormat::Json)?
         };
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         // Before it is judged: its requests, an address say, are taken by the existing one.
@@ -170,7 +170,7 @@ impl ApiServer {
         let options = WriteOptions {
             dry_run: false,
             manager: "kube-apiserver".to_owned(),
-            field_validation: object::FieldValidation::Ignore,
+            field_validation: kube_rules::FieldValidation::Ignore,
             force: false,
             requester: None,
         };

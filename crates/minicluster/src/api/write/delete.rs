@@ -10,7 +10,6 @@ use super::{Outcome, TRIES, text};
 use crate::api::call::Call;
 use crate::api::definitions::hold_back;
 use crate::api::negotiate::{Delivery, Negotiated};
-use crate::api::object::Effect;
 use crate::api::options::{DeleteOptions, Propagation};
 use crate::api::read::View;
 use crate::api::reply::Reply;
@@ -19,6 +18,7 @@ use crate::api::route::Target;
 use crate::api::store::Stored;
 use crate::api::time::{parse, rfc3339};
 use crate::api::{ApiError, ApiServer};
+use kube_rules::Effect;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";

@@ -15,7 +15,6 @@ use serde_json::Value;
 
 use super::admission::written_ports;
 use super::convert;
-use super::object::{Effect, FieldValidation, WriteContext};
 use super::options::WriteOptions;
 use super::read::View;
 use super::reply::Reply;
@@ -23,6 +22,7 @@ use super::resource::Resource;
 use super::route::Target;
 use super::store::{self, Stale, Stored, path};
 use super::{ApiError, ApiServer};
+use kube_rules::{Effect, FieldValidation, WriteContext};
 
 /// The number of tries of a write when somebody was faster and the client left it to the server.
 const TRIES: usize = 10;

@@ -7,13 +7,13 @@ use super::{Outcome, TRIES, settle_namespace, text, write_context};
 use crate::api::admission::take_back_ports;
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
-use crate::api::object::{self, PatchKind, Read};
 use crate::api::options::WriteOptions;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;
 use crate::api::{ApiError, ApiServer};
+use kube_rules::{PatchKind, Read};
 
 impl ApiServer {
     /// Answers a PATCH of an object, or of its status.
@@ -33,7 +33,7 @@ impl ApiServer {
         let mut noticed = Vec::new();
         let mut patched = |old: &Value| {
             let write = write_context(target, &options, self.now());
-            let patched = object::patch(&write, old, kind, &call.body);
+            let patched = kube_rules::patch(&write, old, kind, &call.body);
             let Read { mut object, warnings } = patched.map_err(outermost)?;
             noticed = warnings;
             check_name_if_said(target, &object)?;
@@ -50,7 +50,7 @@ impl ApiServer {
         let changed = match status {
             Some(done) => Ok(done),
             None => self.change_object(target, &options, |old| {
-                object::update(&write_context(target, &options, self.now()), old, patched(old)?)
+                kube_rules::update(&write_context(target, &options, self.now()), old, patched(old)?)
             }),
         };
         let view = View::new(&target.resource, &how, self.now());
@@ -63,7 +63,7 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = write_context(target, &options, now);
-        let Read { object, warnings } = object::read_applied(&write, &call.body)?;
+        let Read { object, warnings } = kube_rules::read_applied(&write, &call.body)?;
         let view = View::new(&target.resource, &how, now);
         Ok(Reply::noticing(warnings, self.apply_read(call, target, &options, object, &view)))
     }
@@ -116,7 +116,7 @@ impl ApiServer {
         let (outcome, warnings) = self.change_object(target, options, |old| {
             check_version(target, old, applied)?;
             let write = write_context(target, options, self.now());
-            let read = object::apply(&write, old, applied, options.force)?;
+            let read = kube_rules::apply(&write, old, applied, options.force)?;
             self.authorizer().may_grant(target, options.requester.as_ref(), Some(old), &read.object)?;
             Ok(read)
         })?;
@@ -142,7 +142,7 @@ impl ApiServer {
         }
         self.authorizer().may_grant(target, options.requester.as_ref(), None, &applied)?;
         let admit = |object: &mut Value| self.admission().admit_new(target, options, object);
-        let done = object::apply_new(&write_context(target, options, now), &identity, &applied, &admit);
+        let done = kube_rules::apply_new(&write_context(target, options, now), &identity, &applied, &admit);
         let Read { mut object, warnings } = self.admission().for_administrators(target, &applied, done)?;
         if target.resource.is("", "services") {
             take_back_ports(&applied, &mut object);

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::{Outcome, TRIES, settle_namespace, text, write_context};
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
-use crate::api::object::{self, Read};
 use crate::api::options::WriteOptions;
 use crate::api::query::not_a_number;
 use crate::api::read::View;
@@ -15,6 +14,7 @@ use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::store::Stored;
 use crate::api::{ApiError, ApiServer, Cause};
+use kube_rules::Read;
 
 impl ApiServer {
     /// Answers a PUT of an object, or of its status.
@@ -26,7 +26,7 @@ impl ApiServer {
         let how = Negotiated::new(call, Delivery::Whole)?;
         let now = self.now();
         let write = write_context(target, &options, now);
-        let Read { object, warnings } = object::read(&write, &call.body, call.body_format()?)?;
+        let Read { object, warnings } = kube_rules::read(&write, &call.body, call.body_format()?)?;
         let view = View::new(&target.resource, &how, now);
         Ok(Reply::noticing(warnings, self.replace(call, target, &options, object, &view)))
     }
@@ -49,12 +49,12 @@ impl ApiServer {
         };
         let status = self.change_status(target, options, |old| {
             check(old).ok()?;
-            object::metadata_and_status(&target.resource.definition, &object)
+            kube_rules::metadata_and_status(&target.resource.definition, &object)
         });
         let whole = || {
             self.change_object(target, options, |old| {
                 check(old)?;
-                object::update(&write_context(target, options, self.now()), old, object.clone())
+                kube_rules::update(&write_context(target, options, self.now()), old, object.clone())
             })
         };
         let changed = status.map_or_else(whole, Ok);
@@ -101,12 +101,12 @@ impl ApiServer {
         change: impl FnOnce(&Value) -> Option<Value>,
     ) -> Option<(Outcome, Vec<String>)> {
         let write = write_context(target, options, self.now());
-        if options.dry_run || !object::may_do_without_spec(&write) || self.admission().has_quotas(target) {
+        if options.dry_run || !kube_rules::may_do_without_spec(&write) || self.admission().has_quotas(target) {
             return None;
         }
         let stored = self.find(target).ok()?;
         let old = stored.metadata_and_status();
-        let Read { object: mut new, warnings } = object::update_status(&write, &old, change(&old)?)?;
+        let Read { object: mut new, warnings } = kube_rules::update_status(&write, &old, change(&old)?)?;
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         if new == old {
             return Some((Outcome::Stored(stored), warnings));
@@ -207,7 +207,7 @@ pub(in crate::api) fn check_uid(target: &Target, old: &Value, object: &Value) ->
 fn needs_version(target: &Target, object: &Value) -> Result<(), ApiError> {
     let definition = &target.resource.definition;
     let said = !matches!(text(object, "/metadata/resourceVersion"), "" | "0");
-    if said || !object::needs_version(definition) {
+    if said || !kube_rules::needs_version(definition) {
         return Ok(());
     }
     let cause = Cause {

@@ -19,7 +19,7 @@ use crate::controllers::ownership::is_controlled_by;
 use crate::controllers::requests::Ignored;
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;
-use crate::schedule::Schedule;
+use kube_rules::Schedule;
 
 /// So much after the minute the next reconciliation begins.
 const AFTER: Duration = Duration::from_millis(100);

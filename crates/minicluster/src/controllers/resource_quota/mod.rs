@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
+use kube_rules::Quantity;
 
 use super::error::Error;
 use super::informer::{CacheChange, Cached, Informer};
 use super::key::{Key, namespace_of};
 use super::pod::Pod;
-use super::quantity::Quantity;
 use super::requests::Ignored;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
@@ -112,7 +112,7 @@ impl ResourceQuotas {
         for name in others {
             let Some(kind) = kinds.iter().find(|kind| usage::names(name, &kind.group, &kind.plural)) else { continue };
             let there = self.context.requests.list_metadata(&kind.path_in(namespace)).await?.unwrap_or_default();
-            used.insert(name.clone(), Quantity::of(i64::try_from(there.len()).unwrap_or(i64::MAX)));
+            used.insert(name.clone(), Quantity::from_whole(i64::try_from(there.len()).unwrap_or(i64::MAX)));
         }
         Ok(used)
     }
@@ -134,13 +134,13 @@ impl Reconciler for ResourceQuotas {
         let hard = quota.spec.as_ref().and_then(|spec| spec.hard.clone()).unwrap_or_default();
         let used = self.used(&quota, &hard.keys().cloned().collect()).await?;
         let known = quota.status.clone().unwrap_or_default();
-        let told = |name: &String| known.used.as_ref().and_then(|used| Quantity::parse(&used.get(name)?.0));
+        let told = |name: &String| known.used.as_ref().and_then(|used| Quantity::parse(&used.get(name)?.0).ok());
         let is_told = known.hard.as_ref() == Some(&hard)
             && known.used.as_ref().is_some_and(|told| told.len() == hard.len())
-            && hard.keys().all(|name| told(name) == used.get(name).copied());
+            && hard.keys().all(|name| told(name) == used.get(name).cloned());
         if !is_told {
             let used = hard.keys().map(|name| {
-                let amount = used.get(name).copied().unwrap_or(Quantity::ZERO);
+                let amount = used.get(name).unwrap_or(&Quantity::ZERO);
                 (name.clone(), Written(amount.to_string()))
             });
             let status = ResourceQuotaStatus { used: Some(used.collect()), hard: Some(hard) };
@@ -158,7 +158,7 @@ impl Reconciler for ResourceQuotas {
 fn add(used: &mut Amounts, more: Amounts) {
     for (name, amount) in more {
         if let Some(sum) = used.get_mut(&name) {
-            *sum = sum.plus(amount);
+            *sum = sum.plus(&amount);
         }
     }
 }

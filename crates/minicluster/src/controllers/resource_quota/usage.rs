@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
+use kube_rules::Quantity;
 
 use super::Amounts;
 use crate::controllers::pod::{Pod, PodContainer};
-use crate::controllers::quantity::Quantity;
 
 /// The resources that quotas know under their plain names as requests.
 const SHORT: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
@@ -17,14 +17,14 @@ const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 /// Returns the use of a pod: one that has ended is only counted.
 pub fn of_pod(pod: &Pod) -> Amounts {
-    let mut used = Amounts::from([("count/pods".to_owned(), Quantity::of(1))]);
+    let mut used = Amounts::from([("count/pods".to_owned(), Quantity::from_whole(1))]);
     if pod.is_finished() {
         return used;
     }
-    used.insert("pods".to_owned(), Quantity::of(1));
+    used.insert("pods".to_owned(), Quantity::from_whole(1));
     for (name, amount) in of_containers(pod, requests) {
         if SHORT.contains(&name.as_str()) || name.starts_with("hugepages-") {
-            used.insert(name.clone(), amount);
+            used.insert(name.clone(), amount.clone());
         }
         used.insert(format!("requests.{name}"), amount);
     }
@@ -38,20 +38,20 @@ pub fn of_pod(pod: &Pod) -> Amounts {
 pub fn of_service(service: &Service) -> Amounts {
     let mut used = Amounts::new();
     for name in ["services", "count/services"] {
-        used.insert(name.to_owned(), Quantity::of(1));
+        used.insert(name.to_owned(), Quantity::from_whole(1));
     }
     let Some(spec) = &service.spec else { return used };
     let ports = i64::try_from(spec.ports.as_ref().map_or(0, Vec::len)).unwrap_or(i64::MAX);
     let has_node_ports = match spec.type_.as_deref() {
         Some("NodePort") => true,
         Some("LoadBalancer") => {
-            used.insert("services.loadbalancers".to_owned(), Quantity::of(1));
+            used.insert("services.loadbalancers".to_owned(), Quantity::from_whole(1));
             spec.allocate_load_balancer_node_ports != Some(false)
         }
         _ => false,
     };
     if has_node_ports {
-        used.insert("services.nodeports".to_owned(), Quantity::of(ports));
+        used.insert("services.nodeports".to_owned(), Quantity::from_whole(ports));
     }
     used
 }
@@ -60,17 +60,17 @@ pub fn of_service(service: &Service) -> Amounts {
 pub fn of_claim(claim: &PersistentVolumeClaim) -> Amounts {
     let mut used = Amounts::new();
     for name in ["persistentvolumeclaims", "count/persistentvolumeclaims"] {
-        used.insert(name.to_owned(), Quantity::of(1));
+        used.insert(name.to_owned(), Quantity::from_whole(1));
     }
     let Some(spec) = &claim.spec else { return used };
     let class = spec.storage_class_name.as_deref().filter(|class| !class.is_empty());
     if let Some(class) = class {
-        used.insert(format!("{class}{STORAGE_CLASS}persistentvolumeclaims"), Quantity::of(1));
+        used.insert(format!("{class}{STORAGE_CLASS}persistentvolumeclaims"), Quantity::from_whole(1));
     }
     let asked = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()?.get("storage"));
-    if let Some(storage) = asked.and_then(|amount| Quantity::parse(&amount.0)) {
+    if let Some(storage) = asked.and_then(|amount| Quantity::parse(&amount.0).ok()) {
         if let Some(class) = class {
-            used.insert(format!("{class}{STORAGE_CLASS}requests.storage"), storage);
+            used.insert(format!("{class}{STORAGE_CLASS}requests.storage"), storage.clone());
         }
         used.insert("requests.storage".to_owned(), storage);
     }
@@ -149,7 +149,7 @@ fn of_containers(pod: &Pod, part: fn(&PodContainer) -> Option<&ResourceUsage>) -
     }
     for (name, amount) in beside {
         let sum = running.entry(name).or_insert(Quantity::ZERO);
-        *sum = sum.plus(amount);
+        *sum = sum.plus(&amount);
     }
     raise(&mut running, &peak);
     add(&mut running, pod.spec.overhead.as_ref());
@@ -158,17 +158,19 @@ fn of_containers(pod: &Pod, part: fn(&PodContainer) -> Option<&ResourceUsage>) -
 
 fn add(sum: &mut Amounts, more: Option<&ResourceUsage>) {
     for (name, amount) in more.into_iter().flatten() {
-        if let Some(amount) = Quantity::parse(&amount.0) {
+        if let Ok(amount) = Quantity::parse(&amount.0) {
             let sum = sum.entry(name.clone()).or_insert(Quantity::ZERO);
-            *sum = sum.plus(amount);
+            *sum = sum.plus(&amount);
         }
     }
 }
 
 fn raise(to: &mut Amounts, other: &Amounts) {
     for (name, amount) in other {
-        let known = to.entry(name.clone()).or_insert(*amount);
-        *known = known.max(*amount);
+        let known = to.entry(name.clone()).or_insert(Quantity::ZERO);
+        if known.is_less(amount) {
+            *known = amount.clone();
+        }
     }
 }
 

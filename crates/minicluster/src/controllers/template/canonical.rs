@@ -4,7 +4,10 @@ use std::fmt::Display;
 
 use serde::ser::{self, Serialize};
 
-use crate::controllers::quantity::Quantity;
+use kube_rules::Quantity;
+
+/// The power of ten of the smallest amount that a quantity has.
+const BILLIONTHS: i32 = -9;
 
 /// Returns the bytes of `value`; map entries named `without` are left out.
 pub fn bytes<T: Serialize>(value: &T, without: &str) -> Vec<u8> {
@@ -157,9 +160,9 @@ impl<'w, 'a> ser::Serializer for &'w mut Writer<'a> {
         let said = value.serialize(&mut *self)?;
         if name == "Quantity" {
             let text = self.out[start..].split(|byte| *byte == b':').nth(1).unwrap_or_default();
-            if let Some(amount) = std::str::from_utf8(text).ok().and_then(Quantity::parse) {
+            if let Some(amount) = std::str::from_utf8(text).ok().and_then(|text| Quantity::parse(text).ok()) {
                 self.out.truncate(start);
-                return self.text(b'q', amount.nanos().to_string().as_bytes());
+                return self.text(b'q', amount.in_units_of(BILLIONTHS).to_string().as_bytes());
             }
         }
         Ok(said)

@@ -8,7 +8,6 @@ mod labels;
 mod message;
 mod node;
 mod preemption;
-mod quantity;
 mod resources;
 mod scores;
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::quantity::milli;
 use crate::kubelet::pod::{PodSpec, ResourceRequirements, RestartPolicy};
 
 /// ResourceRequirements by resource name, in thousandths; in the order of the names.
@@ -12,7 +11,8 @@ pub struct Resources(Vec<(String, i128)>);
 impl Resources {
     /// Returns the amounts of a map, in the order of its names; an invalid quantity counts as none.
     pub fn of<'a>(map: impl IntoIterator<Item = (&'a String, &'a Quantity)>) -> Resources {
-        let amounts = map.into_iter().map(|(name, quantity)| (name.clone(), milli(&quantity.0).unwrap_or(0)));
+        let thousandths = |text| kube_rules::Quantity::parse(text).map_or(0, |amount| amount.in_units_of(-3));
+        let amounts = map.into_iter().map(|(name, quantity)| (name.clone(), thousandths(&quantity.0)));
         Resources(amounts.collect())
     }
 

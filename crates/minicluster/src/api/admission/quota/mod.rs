@@ -12,11 +12,11 @@ use self::usage::{missing, usage};
 use super::resources::{ResourceAmounts, add, amounts};
 use super::{Admission, forbid, listed};
 use crate::api::ApiError;
-use crate::api::object::{self, Quantity, WriteContext};
 use crate::api::registry::Registry;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, Stored};
 use crate::api::write::{own_write_context, text};
+use kube_rules::{Quantity, WriteContext};
 
 impl Admission {
     /// The changes of quotas that go with a change of an object, or why it can't be made.
@@ -78,7 +78,7 @@ impl Admission {
         let resource = registry.any_version("", "resourcequotas")?;
         let write =
             WriteContext { subresource: Some("status"), manager, ..own_write_context(resource, self.clock.now()) };
-        let next = object::update(&write, old, next).ok()?.object;
+        let next = kube_rules::update(&write, old, next).ok()?.object;
         let (group_resource, path) = (resource.group_resource.clone(), stored.path.to_string());
         (next != *old).then(|| store::StoreOp::put(group_resource, path, Some(stored.revision), next))
     }

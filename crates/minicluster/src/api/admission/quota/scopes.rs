@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::api::object::quality_of_service;
 use crate::api::resource::Resource;
 use crate::api::write::text;
+use kube_rules::quality_of_service;
 
 /// Returns true when a quota counts an object: quotas with scopes count only the pods that these describe.
 pub(super) fn covers(quota: &Value, resource: &Resource, object: &Value) -> bool {

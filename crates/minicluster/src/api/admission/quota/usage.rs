@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::api::admission::resources::{ResourceAmounts, amount, of_pod};
-use crate::api::object::Quantity;
 use crate::api::resource::Resource;
 use crate::api::write::text;
+use kube_rules::Quantity;
 
 /// Core kinds that are also counted under their plain name.
 const PLAIN: [&str; 6] =

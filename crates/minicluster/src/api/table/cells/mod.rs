@@ -115,7 +115,7 @@ fn labels(labels: &Value) -> String {
 
 /// Returns a selector of an object as text.
 fn selector(value: &Value) -> String {
-    match crate::api::selector::LabelSelector::from_object(value) {
+    match kube_rules::LabelSelector::from_object(value) {
         Some(selector) if !selector.is_empty() => selector.to_string(),
         _ => NONE.to_owned(),
     }
