@@ -142,12 +142,16 @@ impl RolloutTask {
         info!(object = %wanted.key, commit = wanted.commit.id.short(), %outcome, reason, "ended");
     }
 
-    /// Does something that may be broken off at any moment.
-    pub async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Result<T, Cancelled> {
-        tokio::select! {
-            biased;
-            () = self.cancel.cancelled() => Err(Cancelled),
-            done = future => Ok(done),
+    /// Does something that may be broken off at any moment. It is boxed at once: an asynchronous function would keep it twice, as its
+    /// argument and while it waits, and thousands wait side by side.
+    pub fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> impl Future<Output = Result<T, Cancelled>> {
+        let mut future = Box::pin(future);
+        async move {
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => Err(Cancelled),
+                done = &mut future => Ok(done),
+            }
         }
     }
 }

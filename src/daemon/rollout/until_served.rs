@@ -37,7 +37,7 @@ impl RolloutTask {
                 }
             }
         };
-        let answer = self.unless_cancelled(Box::pin(Backoff::retry(self.context.in_the_way(key), attempt))).await?;
+        let answer = self.unless_cancelled(Backoff::retry(self.context.in_the_way(key), attempt)).await?;
         let answer = answer.and_then(|answer| answer);
         match &answer {
             Err(error) if error.is_own() => {

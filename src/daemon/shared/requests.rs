@@ -170,17 +170,19 @@ impl Requests {
     }
 
     /// Does work about a large object in its room. `None` when that took long and others waited for the room: the server of
-    /// one object may not answer, or its whole cluster.
-    pub async fn in_room_of_large<T>(&self, bytes: usize, work: impl Future<Output = T>) -> Option<T> {
-        let _room = self.room_of_large(bytes).await;
-        let mut work = std::pin::pin!(work);
-        if let Ok(done) = tokio::time::timeout(LARGE_WITHIN, &mut work).await {
-            return Some(done);
-        }
-        tokio::select! {
-            biased;
-            done = &mut work => Some(done),
-            () = self.large.are_waited_for() => None,
+    /// one object may not answer, or its whole cluster. The work is boxed at once: an asynchronous function would keep it twice.
+    pub fn in_room_of_large<T>(&self, bytes: usize, work: impl Future<Output = T>) -> impl Future<Output = Option<T>> {
+        let mut work = Box::pin(work);
+        async move {
+            let _room = self.room_of_large(bytes).await;
+            if let Ok(done) = tokio::time::timeout(LARGE_WITHIN, &mut work).await {
+                return Some(done);
+            }
+            tokio::select! {
+                biased;
+                done = &mut work => Some(done),
+                () = self.large.are_waited_for() => None,
+            }
         }
     }
 

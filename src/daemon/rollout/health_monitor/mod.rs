@@ -245,16 +245,17 @@ impl<'a> HealthMonitor<'a> {
         matches!(look, Look::Waits(_)) && !self.is_read_again && !is_quiet && is_overdue()
     }
 
-    /// Does what the object does not say itself; `None` if it is still to be waited for.
+    /// Does what the object does not say itself; `None` if it is still to be waited for. Thousands wait at once for the history to
+    /// take what they publish: the longer futures of the few that do more are boxed.
     async fn look(&mut self, look: Look, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
         let suspicion = match look {
             Look::Ended(end) => return Ok(Some(end)),
             Look::GivenUp(reason) => {
-                let (observed, live) = self.observe(live).await?;
+                let (observed, live) = Box::pin(self.observe(live)).await?;
                 return Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }));
             }
             Look::Suspect(reason) => Some(reason),
-            Look::Bakes => return self.watch_on(live).await,
+            Look::Bakes => return Box::pin(self.watch_on(live)).await,
             Look::FromBefore(waiting) => {
                 self.publish(&waiting).await?;
                 return Ok(None);
@@ -270,12 +271,12 @@ impl<'a> HealthMonitor<'a> {
             }
         };
         if let Some(suspicion) = suspicion.filter(|_| tokio::time::Instant::now() >= self.quiet_until) {
-            if let Some(ruled) = self.rule(suspicion, live).await? {
+            if let Some(ruled) = Box::pin(self.rule(suspicion, live)).await? {
                 return Ok(Some(ruled));
             }
             self.quiet_until = tokio::time::Instant::now() + LOOK_AGAIN;
         }
-        self.look_at_pods(live).await
+        Box::pin(self.look_at_pods(live)).await
     }
 
     /// Looks at the pods and rules; `None` if an infrastructure fault is in the way.
