@@ -8,6 +8,7 @@ pub mod git_server;
 pub mod habits;
 pub mod log;
 pub mod repository;
+pub mod snapshot;
 pub mod ssh_server;
 pub mod tap;
 pub mod undo_sequence;

@@ -3,7 +3,7 @@
 //! ```text
 //! request ─▶ call ─▶ route ─▶ read/    get, list, watch          ─▶ view ─▶ reply ─▶ response
 //!           (who,   (what a   write/   create, update, patch,     (object, table,
-//!            body)   path      │       delete ─▶ object/ ─▶ admission      metadata; JSON, YAML)
+//!            body)   path      │       delete ─▶ kube_rules ─▶ admission   metadata; JSON, YAML)
 //!                    names)    ▼
 //!                            store    one sequence of revisions, a window of events a resource
 //! ```
