@@ -16,7 +16,10 @@ pub type Admit<'a> = &'a dyn Fn(&mut Value) -> Result<(), ApiError>;
 /// # Errors
 /// 400 where the text or a type is wrong, or, if strict, for unknown and duplicate fields.
 pub fn read(write: &WriteContext<'_>, body: &[u8], format: BodyFormat) -> Result<Read, ApiError> {
-    crate::read::read(write, body, format)
+    match &write.definition.custom {
+        Some(custom) => custom::read(write, custom, body, format),
+        None => crate::read::read(write, body, format),
+    }
 }
 
 /// Reads the body of an apply patch (YAML or JSON) for [`apply`]: exactly as it is written, since a field that is not

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::super::WriteContext;
+use super::super::read::api_version;
 use super::super::value_ext::ValueExt;
 use super::check;
 use super::compare::compare;
@@ -27,7 +28,7 @@ pub fn is_on(live: &Value) -> bool {
 pub fn forgive(live: &Value, conflicts: &mut Vec<Conflict>, write: &WriteContext<'_>, ty: &Type) {
     let text = live["metadata"]["annotations"].text(ANNOTATION);
     let Ok(last) = serde_json::from_str::<Value>(text) else { return };
-    let same_version = last.text("apiVersion") == super::api_version(write.definition);
+    let same_version = last.text("apiVersion") == api_version(write.definition);
     if same_version && check::misfits(&last, ty).is_empty() {
         let mut applied = own::fields(&last, ty);
         let since = compare(&last, live, ty);

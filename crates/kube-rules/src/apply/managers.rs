@@ -233,6 +233,18 @@ pub fn is_reset(entries: Option<&Value>) -> bool {
     }
 }
 
+/// Takes the entries of `managedFields` out of an object.
+pub fn take_managed(object: &mut Value) -> Option<Value> {
+    object["metadata"].as_object_mut()?.remove("managedFields")
+}
+
+/// Puts the entries of `managedFields` into an object, if there are any.
+pub fn put_managed(object: &mut Value, entries: Vec<Value>) {
+    if !entries.is_empty() {
+        object["metadata"]["managedFields"] = Value::Array(entries);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};

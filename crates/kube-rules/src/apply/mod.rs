@@ -13,17 +13,18 @@ mod reset;
 mod scaled;
 mod shape;
 mod update;
+mod writer;
 
 use serde_json::{Map, Value, json};
 
 use super::read::api_version;
-use super::times::{self, Precision};
 use super::value_ext::{ValueExt, entries_of};
 use super::{WriteContext, canonical};
 use crate::api_error::ApiError;
 use kube_facts::Type;
-use managers::{MOST_UPDATERS, Manager, ManagerOperation, Managers, Owned};
+use managers::{MOST_UPDATERS, ManagerOperation, Managers, put_managed, take_managed};
 use update::Conflict;
+use writer::{manager, touch};
 
 pub use check::lacks_keys;
 pub use scaled::{of_scale, put_back as put_scale_back};
@@ -142,23 +143,6 @@ pub fn apply(write: &WriteContext<'_>, live: Option<&Value>, applied: &Value, fo
     Ok(object)
 }
 
-/// Returns the writer.
-fn manager(write: &WriteContext<'_>, operation: ManagerOperation) -> Manager {
-    let name = if write.manager.is_empty() { "unknown" } else { write.manager };
-    Manager {
-        name: name.to_owned(),
-        operation,
-        version: if operation == ManagerOperation::Apply { String::new() } else { api_version(write.definition) },
-        subresource: write.subresource.unwrap_or_default().to_owned(),
-    }
-}
-
-fn touch(managers: &mut Managers, manager: &Manager, write: &WriteContext<'_>) {
-    if let Some(owned) = managers.0.get_mut(manager) {
-        owned.time = Some(times::write(write.now, Precision::Seconds));
-    }
-}
-
 /// Returns the managers that an update starts from: those that the client sent, else those that are stored.
 fn known(write: &WriteContext<'_>, live: Option<&Value>, sent: Option<&Value>) -> Option<Managers> {
     let stored = || {
@@ -204,16 +188,6 @@ fn without_managed(object: &Value) -> Value {
 
 fn unmanaged(metadata: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     metadata.iter().filter(|(name, _)| *name != "managedFields")
-}
-
-fn take_managed(object: &mut Value) -> Option<Value> {
-    object["metadata"].as_object_mut()?.remove("managedFields")
-}
-
-fn put_managed(object: &mut Value, entries: Vec<Value>) {
-    if !entries.is_empty() {
-        object["metadata"]["managedFields"] = Value::Array(entries);
-    }
 }
 
 fn check_header(write: &WriteContext<'_>, applied: &Value) -> Result<(), ApiError> {
@@ -277,11 +251,6 @@ fn conflict_error(conflicts: &[Conflict]) -> ApiError {
         field: Some(conflict.path.clone()),
     };
     ApiError { causes: conflicts.iter().map(cause).collect(), ..ApiError::new(409, "Conflict", message) }
-}
-
-/// Returns an entry for a manager that owns nothing yet.
-fn owner_of_nothing(write: &WriteContext<'_>) -> Owned {
-    Owned { fields: field_set::FieldSet::default(), version: api_version(write.definition), time: None }
 }
 
 /// Returns true when two objects differ only in the times of managers' last writes.

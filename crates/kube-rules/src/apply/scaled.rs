@@ -7,7 +7,7 @@ use super::super::read::api_version;
 use super::super::value_ext::ValueExt;
 use super::super::{Custom, Definition};
 use super::field_set::{FieldSet, field};
-use super::managers::{Manager, ManagerOperation, Managers, Owned};
+use super::managers::{Manager, ManagerOperation, Managers, Owned, put_managed, take_managed};
 
 /// The version in which scales are spoken.
 const SPOKEN: &str = "autoscaling/v1";
@@ -54,8 +54,8 @@ pub fn put_back(definition: &Definition, object: &mut Value, scale: &[Value], pa
             after.0.insert(manager, Owned { fields: path.clone(), version: api_version(definition), time });
         }
     }
-    super::take_managed(object);
-    super::put_managed(object, after.write());
+    take_managed(object);
+    put_managed(object, after.write());
 }
 
 fn fields_of(path: &[String]) -> FieldSet {

@@ -13,7 +13,8 @@ use super::field_set::FieldSet;
 use super::managers::{self, Manager, ManagerOperation, Managers, Owned};
 use super::merge::merge;
 use super::remove::without;
-use super::{manager, own, owner_of_nothing, reset, touch};
+use super::writer::{manager, owner_of_nothing, touch};
+use super::{own, reset};
 use kube_facts::Type;
 
 /// A field that somebody else owns with another value.

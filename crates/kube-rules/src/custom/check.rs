@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::super::words::{quote, quoted_list};
 use super::schema::{Others, Schema};
+use super::walk::CustomWalk;
 use super::{formats, numbers, types};
 use crate::api_error::Cause;
 
@@ -15,43 +16,7 @@ pub fn check(value: &Value, old: Option<&Value>, schema: &Schema, field: &str) -
     walk.causes
 }
 
-/// A walk through a value.
-pub(super) struct CustomWalk<'a> {
-    field: &'a str,
-    /// The way down from there: `spec.items[0]`.
-    pub(super) path: String,
-    causes: Vec<Cause>,
-}
-
 impl CustomWalk<'_> {
-    pub(super) fn say(&mut self, reason: &'static str, message: String) {
-        let field = match (self.field, self.path.as_str()) {
-            ("", path) => path.to_owned(),
-            (field, "") => field.to_owned(),
-            (field, path) => format!("{field}.{}", path.trim_start_matches('.')),
-        };
-        self.causes.push(Cause { reason, message, field: Some(field) });
-    }
-
-    pub(super) fn invalid(&mut self, shown: &str, detail: &str) {
-        let path = &self.path;
-        let message = format!("Invalid value: {shown}: {path} in body {detail}");
-        self.say("FieldValueInvalid", message);
-    }
-
-    /// A complaint that names its place only in its words.
-    pub(super) fn placeless(&mut self, detail: &str) {
-        let message = format!("Invalid value: \"\": {detail}");
-        let field = if self.field.is_empty() { "<nil>" } else { self.field }.to_owned();
-        self.causes.push(Cause { reason: "FieldValueInvalid", message, field: Some(field) });
-    }
-
-    fn wrong_type(&mut self, shown: &str, wanted: &str) {
-        let (path, shown) = (&self.path, quote(shown));
-        let message = format!("Invalid value: {shown}: {path} in body must be of type {wanted}: {shown}");
-        self.say("FieldValueTypeInvalid", message);
-    }
-
     fn value(&mut self, value: &Value, old: Option<&Value>, schema: &Schema) {
         if old == Some(value) || (value.is_null() && schema.nullable) {
             return;
@@ -123,11 +88,6 @@ impl CustomWalk<'_> {
         }
     }
 
-    fn too_many(&mut self, count: u64, most: u64) {
-        let items = if most == 1 { "item" } else { "items" };
-        self.say("FieldValueTooMany", format!("Too many: {count}: must have at most {most} {items}"));
-    }
-
     fn fields(&mut self, value: &Value, old: Option<&Value>, schema: &Schema) {
         let Value::Object(entries) = value else { return };
         let (limits, count) = (&schema.limits, entries.len() as u64);
@@ -160,13 +120,6 @@ impl CustomWalk<'_> {
             self.value(value, old.and_then(|old| old.get(name)), inner);
             self.path.truncate(length);
         }
-    }
-
-    fn enter(&mut self, name: &str) {
-        if !self.path.is_empty() {
-            self.path.push('.');
-        }
-        self.path.push_str(name);
     }
 
     /// Returns the complaints of a part of a schema about a value.

@@ -14,6 +14,7 @@ mod scale;
 mod schema;
 mod shape;
 mod types;
+mod walk;
 
 use std::sync::LazyLock;
 
@@ -23,7 +24,7 @@ use super::canonical::{EmptyLists, canonical};
 use super::read::{self, Node};
 use super::validate::{Errors, Path};
 use super::value_ext::ValueExt;
-use super::{Custom, Definition, Read, WriteContext};
+use super::{BodyFormat, Custom, Definition, Read, WriteContext};
 use crate::api_error::ApiError;
 use kube_facts::Type;
 
@@ -34,11 +35,12 @@ pub use shape::of_object as shape;
 /// Reads an object of a custom kind from a body.
 ///
 /// # Errors
-/// 400 for another version, if metadata is of a wrong type, or, if strict, for unknown and duplicate fields.
-pub fn read(write: &WriteContext<'_>, custom: &Custom, node: &Node, objections: Vec<String>) -> Result<Read, ApiError> {
+/// 400 where the text is wrong or of another kind, for another version, if metadata is of a wrong type, or, if strict, for unknown and duplicate fields.
+pub fn read(write: &WriteContext<'_>, custom: &Custom, body: &[u8], format: BodyFormat) -> Result<Read, ApiError> {
     let definition = write.definition;
-    let refused = |error: String| read::cannot_be_handled(definition, node, &error);
-    let Read { object, warnings } = from_node(custom, node).map_err(refused)?;
+    let (node, objections) = read::read_custom(definition, body, format)?;
+    let refused = |error: String| read::cannot_be_handled(definition, &node, &error);
+    let Read { object, warnings } = from_node(custom, &node).map_err(refused)?;
     let (said, expected) = (object.text("apiVersion"), read::api_version(definition));
     if said != expected {
         let message =
@@ -46,7 +48,7 @@ pub fn read(write: &WriteContext<'_>, custom: &Custom, node: &Node, objections: 
         return Err(ApiError::bad_request(message));
     }
     let all = objections.into_iter().chain(warnings).collect();
-    let warnings = read::object_or_warn(write, node, all)?;
+    let warnings = read::object_or_warn(write, &node, all)?;
     Ok(Read { object, warnings })
 }
 

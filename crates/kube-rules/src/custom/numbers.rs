@@ -2,8 +2,8 @@
 
 use serde_json::Number;
 
-use super::check::CustomWalk;
 use super::schema::{Bound, Kind, Schema};
+use super::walk::CustomWalk;
 
 /// Checks that a number is in its range, between its limits and a multiple of its factor.
 pub(super) fn check(walk: &mut CustomWalk<'_>, number: &Number, schema: &Schema) {

@@ -3,15 +3,18 @@
 use serde_json::{Map, Value};
 
 use super::super::words::printed;
-use super::strategic::{PATCH, broken, maps, unknown, without_directives};
+use super::directives::{PATCH, broken, unknown};
 use crate::api_error::ApiError;
 use kube_facts::{Field, Type};
 
 /// The way in which a list is merged.
 pub struct Strategy<'a> {
-    merges: bool,
-    key: Option<&'a str>,
-    items: &'a Type,
+    /// True when the lists are merged; else the newer one replaces the older.
+    pub merges: bool,
+    /// The field by which items that are maps are known.
+    pub key: Option<&'a str>,
+    /// The type of the items.
+    pub items: &'a Type,
 }
 
 impl<'a> Strategy<'a> {
@@ -28,76 +31,30 @@ impl<'a> Strategy<'a> {
             items,
         }
     }
+
+    /// Returns the key by which items are known.
+    ///
+    /// # Errors
+    /// 500 if the type has none.
+    pub fn merge_key(&self) -> Result<&'a str, ApiError> {
+        self.key.ok_or_else(|| broken("cannot merge lists without merge key"))
+    }
 }
 
 /// The kind of a list's items.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Items {
+pub enum Items {
+    /// Maps, known by a key.
     Maps,
+    /// Single values.
     Singles,
 }
 
-/// Merges two lists.
+/// Returns the kind of the items of two lists.
 ///
 /// # Errors
-/// Fails when items lack the key, differ in kind or carry an unknown directive.
-pub fn merge(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -> Result<Vec<Value>, ApiError> {
-    if !strategy.merges {
-        return Ok(patch);
-    }
-    if original.is_empty() && patch.is_empty() {
-        return Ok(original);
-    }
-    let kind = kind(&original, &patch)?;
-    if kind == Items::Singles {
-        let mut merged: Vec<Value> = Vec::new();
-        for item in original.iter().chain(&patch) {
-            if !merged.contains(item) {
-                merged.push(item.clone());
-            }
-        }
-        return in_order(merged, &ListPlaces::of(&patch, None), &ListPlaces::of(&original, None));
-    }
-    let key = key(strategy)?;
-    let (original, patch) = special(original, patch, key)?;
-    let (ordered, server) = (ListPlaces::of(&patch, Some(key)), ListPlaces::of(&original, Some(key)));
-    in_order(by_key(original, patch, key, strategy.items)?, &ordered, &server)
-}
-
-/// Merges two lists, either of which may not be there, in an order that the patch sets. Nothing if neither is there.
-///
-/// # Errors
-/// As [`merge`], and if the order does not fit the patch.
-pub fn ordered(
-    original: Option<Vec<Value>>,
-    patch: Option<Vec<Value>>,
-    order: &[Value],
-    strategy: &Strategy<'_>,
-) -> Result<Option<Vec<Value>>, ApiError> {
-    check_order(patch.as_deref().unwrap_or_default(), order, strategy.key)?;
-    let server = ListPlaces::of(original.as_deref().unwrap_or_default(), strategy.key);
-    let merged = match (original, patch) {
-        (None, None) => return Ok(None),
-        (Some(original), None) => original,
-        (None, Some(patch)) => patch.into_iter().filter_map(without_directives).collect(),
-        (Some(original), Some(patch)) => merge(original, patch, strategy)?,
-    };
-    if let Some(key) = strategy.key {
-        for (index, item) in order.iter().enumerate() {
-            let Value::Object(item) = item else { return Err(broken(format!("value for key {index} is not a map"))) };
-            if !item.contains_key(key) {
-                return Err(no_key(item, key));
-            }
-        }
-    }
-    in_order(merged, &ListPlaces::of(order, strategy.key), &server).map(Some)
-}
-
-fn key<'a>(strategy: &Strategy<'a>) -> Result<&'a str, ApiError> {
-    strategy.key.ok_or_else(|| broken("cannot merge lists without merge key"))
-}
-
-fn kind(original: &[Value], patch: &[Value]) -> Result<Items, ApiError> {
+/// 500 for lists of lists, and for items of several kinds.
+pub fn kind(original: &[Value], patch: &[Value]) -> Result<Items, ApiError> {
     let of = |value: &Value| match value {
         Value::Object(_) => 0,
         Value::String(_) => 1,
@@ -119,8 +76,11 @@ fn kind(original: &[Value], patch: &[Value]) -> Result<Items, ApiError> {
     Ok(if first == 0 { Items::Maps } else { Items::Singles })
 }
 
-/// Items of the patch that are directives: some to delete, or all to replace.
-fn special(original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
+/// Applies those items of the patch that are directives: some to delete, or all to replace. Returns the rest of both lists.
+///
+/// # Errors
+/// 500 for a directive that is unknown, or lacks the key.
+pub fn special(original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>), ApiError> {
     let (mut original, mut plain, mut replace) = (original, Vec::new(), false);
     for item in patch {
         let Value::Object(entries) = &item else { continue };
@@ -141,22 +101,10 @@ fn special(original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Va
     Ok(if replace { (plain, Vec::new()) } else { (original, plain) })
 }
 
-fn no_key(item: &Map<String, Value>, key: &str) -> ApiError {
+/// Returns 500 for an item without the key.
+pub fn no_key(item: &Map<String, Value>, key: &str) -> ApiError {
     let item = printed(&Value::Object(item.clone()));
     broken(format!("map: {item} does not contain declared merge key: {key}"))
-}
-
-fn by_key(original: Vec<Value>, patch: Vec<Value>, key: &str, items: &Type) -> Result<Vec<Value>, ApiError> {
-    let mut merged = original;
-    for item in patch {
-        let Value::Object(entries) = item else { continue };
-        let value = entries.get(key).ok_or_else(|| no_key(&entries, key))?;
-        match merged.iter_mut().find(|other| other.get(key) == Some(value)) {
-            Some(Value::Object(other)) => *other = maps(std::mem::take(other), entries, items)?,
-            _ => merged.push(Value::Object(entries)),
-        }
-    }
-    Ok(merged)
 }
 
 /// Items of a list by their key, or as they are.
@@ -168,13 +116,14 @@ fn same(one: &Value, other: &Value, key: Option<&str>) -> bool {
 }
 
 /// The places of a list's items, by their key or as they are.
-struct ListPlaces<'a> {
+pub struct ListPlaces<'a> {
     key: Option<&'a str>,
     items: Vec<Option<Value>>,
 }
 
 impl<'a> ListPlaces<'a> {
-    fn of(list: &[Value], key: Option<&'a str>) -> ListPlaces<'a> {
+    /// Returns the places of a list's items.
+    pub fn of(list: &[Value], key: Option<&'a str>) -> ListPlaces<'a> {
         let known_by = |item: &Value| key.map_or(Some(item), |key| item.get(key)).cloned();
         ListPlaces { key, items: list.iter().map(known_by).collect() }
     }
@@ -185,9 +134,12 @@ impl<'a> ListPlaces<'a> {
     }
 }
 
-/// Items that the patch names stand in its order; the others keep their places among them as far as the server's order
-/// defines them. An item without the key has no place.
-fn in_order(merged: Vec<Value>, order: &ListPlaces<'_>, server: &ListPlaces<'_>) -> Result<Vec<Value>, ApiError> {
+/// Sorts a merged list: items that the patch names stand in its order; the others keep their places among them as far as
+/// the server's order defines them.
+///
+/// # Errors
+/// 500 for an item without the key, which has no place.
+pub fn in_order(merged: Vec<Value>, order: &ListPlaces<'_>, server: &ListPlaces<'_>) -> Result<Vec<Value>, ApiError> {
     if let Some(key) = order.key
         && let Some(item) = merged.iter().filter_map(Value::as_object).find(|item| !item.contains_key(key))
     {
@@ -213,7 +165,10 @@ fn in_order(merged: Vec<Value>, order: &ListPlaces<'_>, server: &ListPlaces<'_>)
 }
 
 /// Checks that the items of a patch come in the order that it sets.
-fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), ApiError> {
+///
+/// # Errors
+/// 500 if they come in another one, or lack the key.
+pub fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), ApiError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
     }

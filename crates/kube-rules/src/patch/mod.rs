@@ -1,5 +1,6 @@
 //! A patch laid over an object, three ways.
 
+mod directives;
 mod json;
 mod lists;
 mod merge;
@@ -7,6 +8,7 @@ mod strategic;
 
 use serde_json::Value;
 
+use super::custom;
 use super::read;
 use super::validate::{Errors, Path};
 use super::value_ext::ValueExt;
@@ -69,7 +71,11 @@ pub fn check_name(old: &Value, new: &Value) -> Result<(), ApiError> {
 /// Returns a patched object, read like a body. `objections` are those to the patch itself.
 fn read_patched(write: &WriteContext<'_>, patched: &Value, objections: Vec<String>) -> Result<Read, ApiError> {
     let shown = || patched.to_string();
-    let read = read::read_value(write.definition, patched.clone()).map_err(|error| refused(&shown(), &error))?;
+    let read = match &write.definition.custom {
+        Some(custom) => custom::from_value(custom, patched.clone()),
+        None => read::read_value(write.definition, patched.clone()),
+    };
+    let read = read.map_err(|error| refused(&shown(), &error))?;
     judge(write, read, objections, shown)
 }
 

@@ -4,17 +4,12 @@ use serde_json::{Map, Value};
 
 use super::super::read::duplicates;
 use super::super::read::{Node, parse_json};
-use super::super::words::printed;
-use super::lists::{self, Strategy};
+use super::directives::{
+    DELETE_FROM, PATCH, SET_ORDER, broken, delete_from, retain_keys, unknown, without_directives, without_nulls,
+};
+use super::lists::{Items, ListPlaces, Strategy, check_order, in_order, kind, no_key, special};
 use crate::api_error::ApiError;
 use kube_facts::{Field, Type};
-
-/// The directive for a map or an item: `replace`, `delete`, `merge`.
-pub const PATCH: &str = "$patch";
-const RETAIN_KEYS: &str = "$retainKeys";
-const DELETE_FROM: &str = "$deleteFromPrimitiveList";
-const SET_ORDER: &str = "$setElementOrder";
-const BAD_RETAIN_KEYS: &str = "invalid patch format of retainKeys";
 
 /// Reads a patch, and its duplicate keys.
 ///
@@ -45,11 +40,6 @@ pub fn apply(value: Value, patch: Value, ty: &Type) -> Result<Map<String, Value>
         return Err(broken("invalid JSON document"));
     };
     maps(value, patch, ty)
-}
-
-/// Returns 500: the real server's answer to most broken patches.
-pub fn broken(message: impl Into<String>) -> ApiError {
-    ApiError::new(500, "", message)
 }
 
 /// Lays a map over a map.
@@ -90,7 +80,7 @@ pub fn maps(
             }
             (Some(Value::Array(old)), Value::Array(new)) => {
                 let strategy = Strategy::of(field(ty, &name));
-                Value::Array(lists::merge(old, new, &strategy)?)
+                Value::Array(merge_lists(old, new, &strategy)?)
             }
             (_, new) => match without_directives(without_nulls(new)) {
                 Some(new) => new,
@@ -100,20 +90,6 @@ pub fn maps(
         original.insert(name, merged);
     }
     Ok(original)
-}
-
-/// Returns an unknown value of `$patch`.
-pub fn unknown(directive: &Value, patch: &Map<String, Value>) -> ApiError {
-    let map = printed(&Value::Object(patch.clone()));
-    let directive = match directive {
-        Value::String(text) => text.clone(),
-        Value::Null => "%!s(<nil>)".to_owned(),
-        Value::Bool(value) => format!("%!s(bool={value})"),
-        Value::Number(number) if number.is_i64() => format!("%!s(int64={number})"),
-        Value::Number(number) => format!("%!s(float64={number})"),
-        other => printed(other),
-    };
-    broken(format!("unknown patch type: {directive} in map: {map}"))
 }
 
 fn field<'a>(ty: &'a Type, name: &str) -> Option<&'a Field> {
@@ -135,20 +111,6 @@ fn below<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     }
 }
 
-/// Keys that the patch does not list are dropped.
-fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), ApiError> {
-    let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
-    let Value::Array(keys) = keys else { return Err(ApiError::bad_request(BAD_RETAIN_KEYS)) };
-    let listed = |name: &String| keys.iter().any(|key| key == name);
-    let directive = |name: &str| name.starts_with(DELETE_FROM) || name.starts_with(SET_ORDER);
-    let stray = patch.iter().any(|(name, value)| !value.is_null() && !directive(name) && !listed(name));
-    if stray {
-        return Err(ApiError::bad_request(BAD_RETAIN_KEYS));
-    }
-    original.retain(|name, _| listed(name));
-    Ok(())
-}
-
 /// Lists whose order the patch sets are merged and ordered at once.
 fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>, ty: &Type) -> Result<(), ApiError> {
     let directives: Vec<String> = patch.keys().filter(|name| name.starts_with(SET_ORDER)).cloned().collect();
@@ -168,7 +130,7 @@ fn set_orders(original: &mut Map<String, Value>, patch: &mut Map<String, Value>,
             return Err(broken(message));
         }
         let strategy = Strategy::of(field(ty, name));
-        if let Some(merged) = lists::ordered(old, new, &order, &strategy)? {
+        if let Some(merged) = merge_in_order(old, new, &order, &strategy)? {
             original.insert(name.to_owned(), Value::Array(merged));
         }
     }
@@ -196,41 +158,71 @@ fn bad_argument(value: &Value) -> ApiError {
     broken(format!("expected a []interface {{}}, but received a {ty}"))
 }
 
-fn delete_from(original: &mut Map<String, Value>, directive: &str, values: Value) -> Result<(), ApiError> {
-    let Some(name) = directive.strip_prefix(&format!("{DELETE_FROM}/")) else {
-        return Err(ApiError::bad_request("invalid patch format of primitive list"));
+/// Merges two lists.
+///
+/// # Errors
+/// Fails when items lack the key, differ in kind or carry an unknown directive.
+fn merge_lists(original: Vec<Value>, patch: Vec<Value>, strategy: &Strategy<'_>) -> Result<Vec<Value>, ApiError> {
+    if !strategy.merges {
+        return Ok(patch);
+    }
+    if original.is_empty() && patch.is_empty() {
+        return Ok(original);
+    }
+    let kind = kind(&original, &patch)?;
+    if kind == Items::Singles {
+        let mut merged: Vec<Value> = Vec::new();
+        for item in original.iter().chain(&patch) {
+            if !merged.contains(item) {
+                merged.push(item.clone());
+            }
+        }
+        return in_order(merged, &ListPlaces::of(&patch, None), &ListPlaces::of(&original, None));
+    }
+    let key = strategy.merge_key()?;
+    let (original, patch) = special(original, patch, key)?;
+    let (ordered, server) = (ListPlaces::of(&patch, Some(key)), ListPlaces::of(&original, Some(key)));
+    in_order(by_key(original, patch, key, strategy.items)?, &ordered, &server)
+}
+
+/// Merges two lists, either of which may not be there, in an order that the patch sets. Nothing if neither is there.
+///
+/// # Errors
+/// As [`merge_lists`], and if the order does not fit the patch.
+fn merge_in_order(
+    original: Option<Vec<Value>>,
+    patch: Option<Vec<Value>>,
+    order: &[Value],
+    strategy: &Strategy<'_>,
+) -> Result<Option<Vec<Value>>, ApiError> {
+    check_order(patch.as_deref().unwrap_or_default(), order, strategy.key)?;
+    let server = ListPlaces::of(original.as_deref().unwrap_or_default(), strategy.key);
+    let merged = match (original, patch) {
+        (None, None) => return Ok(None),
+        (Some(original), None) => original,
+        (None, Some(patch)) => patch.into_iter().filter_map(without_directives).collect(),
+        (Some(original), Some(patch)) => merge_lists(original, patch, strategy)?,
     };
-    if values.is_null() {
-        original.remove(name);
-        return Ok(());
+    if let Some(key) = strategy.key {
+        for (index, item) in order.iter().enumerate() {
+            let Value::Object(item) = item else { return Err(broken(format!("value for key {index} is not a map"))) };
+            if !item.contains_key(key) {
+                return Err(no_key(item, key));
+            }
+        }
     }
-    if let (Some(Value::Array(items)), Value::Array(values)) = (original.get_mut(name), &values) {
-        items.retain(|item| !values.contains(item));
-    }
-    Ok(())
+    in_order(merged, &ListPlaces::of(order, strategy.key), &server).map(Some)
 }
 
-/// Removes nulls from a new value, which has nothing to remove.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(entries) => {
-            let kept = entries.into_iter().filter(|(_, value)| !value.is_null());
-            kept.map(|(name, value)| (name, without_nulls(value))).collect()
+fn by_key(original: Vec<Value>, patch: Vec<Value>, key: &str, items: &Type) -> Result<Vec<Value>, ApiError> {
+    let mut merged = original;
+    for item in patch {
+        let Value::Object(entries) = item else { continue };
+        let value = entries.get(key).ok_or_else(|| no_key(&entries, key))?;
+        match merged.iter_mut().find(|other| other.get(key) == Some(value)) {
+            Some(Value::Object(other)) => *other = maps(std::mem::take(other), entries, items)?,
+            _ => merged.push(Value::Object(entries)),
         }
-        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
-        other => other,
     }
-}
-
-/// Returns a new part without directives; a part that is one is not there at all.
-pub fn without_directives(value: Value) -> Option<Value> {
-    match value {
-        Value::Object(entries) if entries.contains_key(PATCH) => None,
-        Value::Object(entries) => {
-            let kept = entries.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
-            Some(kept.collect())
-        }
-        Value::Array(items) => Some(items.into_iter().filter_map(without_directives).collect()),
-        other => Some(other),
-    }
+    Ok(merged)
 }

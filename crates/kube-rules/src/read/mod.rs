@@ -12,7 +12,7 @@ mod yaml;
 use serde_json::{Map, Value, json};
 
 use super::canonical::{self, EmptyLists};
-use super::{BodyFormat, Definition, FieldValidation, Read, WriteContext, conversions, custom};
+use super::{BodyFormat, Definition, FieldValidation, Read, WriteContext, conversions};
 use crate::api_error::ApiError;
 use kube_facts::Type;
 
@@ -20,20 +20,13 @@ pub use duplicates::duplicates;
 pub use header::cannot_be_handled;
 pub use node::Node;
 
-/// Reads a body; see [`super::read`].
+/// Reads a body as an object of a built-in kind; see [`super::read`].
 ///
 /// # Errors
 /// 400 where the text or a type is wrong, or, if strict, for unknown and duplicate fields.
 pub fn read(write: &WriteContext<'_>, body: &[u8], format: BodyFormat) -> Result<Read, ApiError> {
     let definition = write.definition;
     let (node, mut objections) = parse(body, format).map_err(|error| header::unrecognized(definition, &error, body))?;
-    if let Some(custom) = &definition.custom {
-        header::check_custom(definition, &node, body)?;
-        if format == BodyFormat::Json {
-            objections.extend(duplicates(&node));
-        }
-        return custom::read(write, custom, &node, objections);
-    }
     header::check(definition, &node, body)?;
     let typed = typed::decode(&node, &definition.schema, &definition.kind)
         .map_err(|error| cannot_be_handled(definition, &node, &error))?;
@@ -42,6 +35,19 @@ pub fn read(write: &WriteContext<'_>, body: &[u8], format: BodyFormat) -> Result
     let mut object = typed.value;
     settle(definition, &mut object, EmptyLists::Stay);
     Ok(Read { object, warnings })
+}
+
+/// Reads a body as a value that says that it is of a custom kind; also the keys in it that are written twice.
+///
+/// # Errors
+/// 400 where the text is wrong, or says that it is of another kind.
+pub fn read_custom(definition: &Definition, body: &[u8], format: BodyFormat) -> Result<(Node, Vec<String>), ApiError> {
+    let (node, mut objections) = parse(body, format).map_err(|error| header::unrecognized(definition, &error, body))?;
+    header::check_custom(definition, &node, body)?;
+    if format == BodyFormat::Json {
+        objections.extend(duplicates(&node));
+    }
+    Ok((node, objections))
 }
 
 /// Reads the body of an apply patch: as it is written, nothing dropped, nothing made canonical.
@@ -77,14 +83,11 @@ pub fn read_applied(write: &WriteContext<'_>, body: &[u8]) -> Result<Read, ApiEr
     Ok(Read { object, warnings })
 }
 
-/// Reads a value as an object, as a patch leaves one. Surplus fields are warnings.
+/// Reads a value as an object of a built-in kind, as a patch leaves one. Surplus fields are warnings.
 ///
 /// # Errors
 /// Fails with the complaint about another kind, or about the first value of a wrong type.
 pub fn read_value(definition: &Definition, value: Value) -> Result<Read, String> {
-    if let Some(custom) = &definition.custom {
-        return custom::from_value(custom, value);
-    }
     let node = Node::from_value(value);
     header::mismatch(definition, &node)?;
     let typed = typed::decode(&node, &definition.schema, &definition.kind)?;

@@ -1,5 +1,6 @@
 //! The fields that a write may change: clients' changes of the rest are put back.
 
+mod allocate;
 mod node_ports;
 mod pods;
 mod service;
@@ -14,11 +15,12 @@ use super::read::settle;
 use super::value_ext::{ValueExt, entries_of};
 use super::{Definition, WriteContext};
 
+pub use allocate::Allocate;
 pub use node_ports::{
     HEALTH_CHECK, NODE_PORTS, check as check_node_ports, check_range, has_health_check, no_health_check,
 };
 pub use pods::quality_of_service;
-pub use service::{Allocate, assign_addresses, create as prepare_service};
+pub use service::{assign_addresses, create as prepare_service};
 pub use special::{admit, admit_change};
 pub use table::{Generation, StatusWrites, StrategyRules, Versions, of};
 

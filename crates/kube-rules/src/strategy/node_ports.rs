@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::Effect;
 use super::super::value_ext::ValueExt;
+use super::allocate::{Allocate, Unavailable};
 use super::restore;
-use super::service::{Allocate, Unavailable};
 use crate::api_error::{ApiError, Cause};
 
 /// The ports on nodes that there are.

@@ -3,33 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::value_ext::{ValueExt, put_missing};
+use super::allocate::{Allocate, Unavailable};
 use super::{node_ports, remove, restore};
-
-/// Gives out addresses and ports. Implementations know which are taken.
-pub trait Allocate {
-    /// Reserves an address, the wanted one or any.
-    ///
-    /// # Errors
-    /// Fails with the reason for which it can't be had.
-    fn address(&mut self, wanted: Option<&str>) -> Result<String, String>;
-
-    /// Reserves a port on nodes, the wanted one or any.
-    ///
-    /// # Errors
-    /// Fails with the reason for which it can't be had.
-    fn node_port(&mut self, wanted: Option<i64>) -> Result<i64, String>;
-}
-
-/// The field of a service that could not be had, with the wanted value and the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unavailable {
-    /// `spec.clusterIPs[0]`, `spec.ports[1].nodePort`
-    pub field: String,
-    /// The wanted value.
-    pub wanted: Value,
-    /// The reason.
-    pub why: String,
-}
 
 /// Completes a new service.
 pub fn create(service: &mut Value) {

@@ -6,17 +6,10 @@ use serde_json::{Value, json};
 
 use super::super::strategy::remove;
 use super::super::value_ext::{ValueExt, repeats};
+use super::counts::{amount, at_most_all, count_or_percent, not_negative};
 use super::errors::{Errors, Path, Shown};
 use super::storage::claims;
 use super::{names, pod, selector};
-
-/// Checks a count that may not be negative, if it is there.
-pub fn not_negative(of: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    let count = of.int(name).unwrap_or_default();
-    if count < 0 {
-        errors.invalid(&at.field(name), count, "must be greater than or equal to 0");
-    }
-}
 
 /// Checks a Deployment.
 pub fn deployment(object: &Value, errors: &mut Errors) {
@@ -129,40 +122,6 @@ fn rolling_as_go(rolling: &Value) -> String {
     }
     let field = |name: &str| if rolling[name].is_null() { "0".to_owned() } else { rolling[name].to_string() };
     format!("{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}", field("maxUnavailable"), field("maxSurge"))
-}
-
-/// Checks a count, or a percentage.
-pub fn count_or_percent(value: &Value, at: &Path<'_>, errors: &mut Errors) {
-    match value {
-        Value::String(text) => errors.each_invalid(at, text.as_str(), &names::percent(text)),
-        other => {
-            let count = other.as_i64().unwrap_or_default();
-            if count < 0 {
-                errors.invalid(at, count, "must be greater than or equal to 0");
-            }
-        }
-    }
-}
-
-/// Returns the number in a count or percentage.
-pub fn amount(value: &Value) -> i64 {
-    match value {
-        Value::String(text) if names::percent(text).is_empty() => {
-            text.trim_end_matches('%').parse().unwrap_or(i64::MAX)
-        }
-        Value::String(text) => text.parse().unwrap_or_default(),
-        other => other.as_i64().unwrap_or_default(),
-    }
-}
-
-/// Checks that a percentage may not be more than everything.
-pub fn at_most_all(value: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if let Value::String(text) = value
-        && names::percent(text).is_empty()
-        && amount(value) > 100
-    {
-        errors.invalid(at, text.as_str(), "must not be greater than 100%");
-    }
 }
 
 /// Checks a ReplicationController.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::strategy::restore;
 use super::super::value_ext::ValueExt;
-use super::apps::not_negative;
+use super::counts::not_negative;
 use super::errors::{Errors, Path, Shown};
 use super::selector;
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
-use super::endpoints::legacy_address;
+use super::addresses::legacy_address;
 use super::errors::{Errors, Path};
 use super::names;
 

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
-use super::apps::{at_most_all, count_or_percent, not_negative};
 use super::conditions::conditions;
+use super::counts::{at_most_all, count_or_percent, not_negative};
 use super::errors::{Errors, Path, Shown};
 use super::selector;
 

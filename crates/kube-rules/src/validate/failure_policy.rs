@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::value_ext::{ValueExt, repeated_values};
 use super::super::words::quote;
-use super::apps::not_negative;
+use super::counts::not_negative;
 use super::errors::{Errors, Path, Shown};
 use super::names;
 

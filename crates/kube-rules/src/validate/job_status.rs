@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
 use super::super::words::quote;
-use super::apps::not_negative;
+use super::counts::not_negative;
 use super::errors::{Errors, Path, Shown};
 
 /// A first and a last index.

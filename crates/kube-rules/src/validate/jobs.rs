@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::strategy::{remove, restore};
 use super::super::value_ext::ValueExt;
-use super::apps::not_negative;
+use super::counts::not_negative;
 use super::errors::{Errors, Path, Shown, immutable};
 use super::{failure_policy, names, pod, selector};
 use crate::schedule::Schedule;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::errors::{Errors, Path};
 use super::rights::Reach;
-use super::storage::{claims, classes, csi, volumes};
+use super::storage::{attachments, claims, classes, csi, volumes};
 use super::{
     apps, apps_update, autoscaling, budgets, certificates, config, definitions, devices, endpoints, events,
     flow_control, jobs, networking, nodes, pod, policies, quotas, registrations, rights, service,
@@ -156,7 +156,7 @@ fn others(kind: &str) -> Option<KindRules> {
         "StorageClass" => then(classes::storage_class, classes::storage_class_update),
         "ValidatingAdmissionPolicy" => alone(policies::policy),
         "ValidatingAdmissionPolicyBinding" => alone(policies::policy_binding),
-        "VolumeAttachment" => then(csi::attachment, csi::attachment_update),
+        "VolumeAttachment" => then(attachments::attachment, attachments::attachment_update),
         "VolumeAttributesClass" => after(classes::attributes_class_update, classes::attributes_class),
         _ => return None,
     })

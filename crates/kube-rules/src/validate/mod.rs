@@ -1,5 +1,6 @@
 //! Validates an object: all faults together, in the real server's order and words.
 
+mod addresses;
 mod apps;
 mod apps_update;
 mod autoscaling;
@@ -8,6 +9,7 @@ mod budgets;
 mod certificates;
 mod conditions;
 mod config;
+mod counts;
 mod definitions;
 mod devices;
 mod endpoints;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
-use super::endpoints::parse_legacy;
+use super::addresses::parse_legacy;
 use super::errors::{Errors, Path};
 use super::ranges::parse_legacy_range;
 

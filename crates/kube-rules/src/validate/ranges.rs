@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::endpoints::parse_legacy;
+use super::addresses::parse_legacy;
 use super::errors::{Errors, Path};
 
 /// The complaint about a text that is no range of addresses.

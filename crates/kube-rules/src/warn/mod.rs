@@ -3,6 +3,7 @@
 mod addresses;
 mod formats;
 mod nodes;
+mod old_volumes;
 mod pod;
 mod service;
 mod unenforced;

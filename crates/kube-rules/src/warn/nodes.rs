@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::validate::label_value_problems;
 use super::super::value_ext::ValueExt;
-use super::pod::OLD_VOLUMES;
+use super::old_volumes::OLD_VOLUMES;
 
 /// Labels of nodes that have newer names.
 const OLD_LABELS: [(&str, &str); 5] = [

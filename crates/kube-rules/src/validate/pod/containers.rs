@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::super::names;
+use super::paths::local_path;
 use super::probes::{self, Probe};
 use super::volumes::PodVolumes;
 use super::{env, resources, security};
@@ -339,15 +340,5 @@ fn devices(pod: &ValidatedPod<'_>, container: &Value, at: &Path<'_>, errors: &mu
         if mount_paths.contains(path) {
             errors.invalid(&at.field("devicePath"), path, "must not already exist as a path in volumeMounts");
         }
-    }
-}
-
-/// Checks a path inside something: relative, and not upwards.
-pub fn local_path(path: &str, at: &Path<'_>, errors: &mut Errors) {
-    if path.starts_with('/') {
-        errors.invalid(at, path, "must be a relative path");
-    }
-    if path.split('/').any(|part| part == "..") {
-        errors.invalid(at, path, "must not contain '..'");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
-use super::sources::{lun, required};
+use super::source_fields::{lun, required};
 
 /// The holder of the disk: volumes have other messages, and secrets of any namespace.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,11 @@ mod env;
 mod ephemeral;
 pub mod iscsi;
 mod network;
+mod paths;
 mod probes;
 pub mod resources;
 mod security;
+mod source_fields;
 mod sources;
 mod status;
 mod update;
@@ -24,22 +26,12 @@ use super::errors::{Errors, Path};
 use super::metadata;
 use super::names;
 use containers::ValidatedPod;
-
-use containers::local_path;
+use volumes::In;
 
 pub use affinity::node_selector;
 pub use status::{needs_spec as status_needs_spec, status};
 pub use update::update;
 pub use volumes::one as persistent_source;
-
-/// The object that holds a pod's spec.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum In {
-    /// A pod.
-    Pod,
-    /// A template of pods.
-    Template,
-}
 
 /// Checks a new pod, its metadata apart.
 pub fn create(pod: &Value, errors: &mut Errors) {

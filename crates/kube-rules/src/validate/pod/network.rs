@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::value_ext::ValueExt;
-use super::super::endpoints::legacy_address;
+use super::super::addresses::legacy_address;
 use super::super::errors::{Errors, Path};
 use super::super::names;
 

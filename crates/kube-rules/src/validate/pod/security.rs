@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
+use super::paths::local_path;
 
 /// Checks the security context of a container.
 pub fn container(context: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -132,7 +133,7 @@ pub fn seccomp(profile: &Value, at: &Path<'_>, errors: &mut Errors) {
                 if path.is_empty() {
                     return;
                 }
-                super::containers::local_path(path, &path_at, errors);
+                local_path(path, &path_at, errors);
             }
         }
     } else {

@@ -7,7 +7,8 @@ use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 use super::super::storage::claims;
 use super::iscsi::{self, Holder};
-use super::local_path;
+use super::paths::local_path;
+use super::source_fields::{lun, required, some};
 
 /// Texts that a source must have.
 const REQUIRED: &[(&str, &[&str])] = &[
@@ -103,28 +104,6 @@ pub fn source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
         _ => {}
-    }
-}
-
-/// Checks a text that must be there.
-pub fn required(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    if source.text(name).is_empty() {
-        errors.required(&at.field(name), "");
-    }
-}
-
-fn some(source: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    if source.list(name).is_empty() {
-        errors.required(&at.field(name), "");
-    }
-}
-
-/// Checks the number of a unit.
-pub fn lun(source: &Value, at: &Path<'_>, errors: &mut Errors) {
-    if let Some(lun) = source.int("lun")
-        && !(0..=255).contains(&lun)
-    {
-        errors.invalid(&at.field("lun"), lun, "must be between 0 and 255, inclusive");
     }
 }
 

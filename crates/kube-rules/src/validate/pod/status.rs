@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::super::super::value_ext::{ValueExt, repeated_texts, repeats, texts};
-use super::super::endpoints::{legacy_address, parse_legacy};
+use super::super::addresses::{legacy_address, parse_legacy};
 use super::super::errors::{Errors, Path, Shown};
 use super::super::names;
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::super::super::strategy::restore;
 use super::super::super::value_ext::{ValueExt, repeated_later};
 use super::super::errors::{Errors, Path};
-use super::{In, only_pods, pod_spec};
+use super::volumes::In;
+use super::{only_pods, pod_spec};
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
                           `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions \

@@ -8,12 +8,21 @@ use super::super::super::quantity::Quantity;
 use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path};
 use super::super::names;
-use super::containers::local_path;
 use super::env::{self, EnvContainer};
-use super::{In, sources};
+use super::paths::below_the_volume;
+use super::sources;
 
 const FILE_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
+
+/// The object that holds a pod's spec.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum In {
+    /// A pod.
+    Pod,
+    /// A template of pods.
+    Template,
+}
 
 /// The volumes of a pod, by name.
 pub struct PodVolumes<'a> {
@@ -201,14 +210,6 @@ fn key_paths(source: &Value, at: &Path<'_>, errors: &mut Errors) {
             let detail = "must be a number between 0 and 0777 (octal), both inclusive";
             errors.invalid(&at.field("mode"), mode, detail);
         }
-    }
-}
-
-/// Checks a path in a volume; names that start with two dots are the kubelet's own.
-fn below_the_volume(path: &str, at: &Path<'_>, errors: &mut Errors) {
-    local_path(path, at, errors);
-    if path.starts_with("..") && !path.starts_with("../") {
-        errors.invalid(at, path, "must not start with '..'");
     }
 }
 

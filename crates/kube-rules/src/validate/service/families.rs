@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::super::strategy::{HEALTH_CHECK, has_health_check};
 use super::super::super::value_ext::{ValueExt, repeated_values};
-use super::super::endpoints::legacy_address;
+use super::super::addresses::legacy_address;
 use super::super::errors::{Errors, Path, Shown};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
 use super::super::words::quote;
-use super::endpoints::{legacy_address, reachable};
+use super::addresses::{legacy_address, reachable};
 use super::errors::{Errors, Path, Shown};
 use super::ranges::legacy_range;
 use super::{metadata, names};

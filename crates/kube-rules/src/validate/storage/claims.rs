@@ -7,7 +7,7 @@ use super::super::super::strategy::restore;
 use super::super::super::value_ext::ValueExt;
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::{metadata, names, selector};
-use super::volumes::access_modes;
+use super::access_modes::access_modes;
 
 /// Checks a PersistentVolumeClaim, its metadata apart.
 pub fn claim(object: &Value, errors: &mut Errors) {

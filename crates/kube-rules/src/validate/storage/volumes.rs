@@ -9,11 +9,9 @@ use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::names;
 use super::super::pod::iscsi::{self, Holder};
 use super::super::pod::{node_selector, persistent_source};
+use super::access_modes::access_modes;
 use super::csi::driver_name;
 
-const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", ALONE];
-/// The mode that goes with no other.
-const ALONE: &str = "ReadWriteOncePod";
 const RECLAIM: [&str; 3] = ["Delete", "Recycle", "Retain"];
 /// The sources of a volume, in the order of their checks: the name in an object, and in complaints.
 const SOURCES: [(&str, &str); 22] = [
@@ -117,21 +115,6 @@ fn modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.required(&modes_at, "");
     }
     access_modes(modes, &modes_at, errors);
-}
-
-/// Checks the modes in which a volume is mounted: each a known one, and by one pod alone or not.
-pub fn access_modes(modes: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    for mode in modes {
-        let mode = mode.as_str().unwrap_or_default();
-        if !MODES.contains(&mode) {
-            errors.not_supported(at, mode, &MODES);
-        }
-    }
-    // Modes that there are not are no other modes.
-    let other = |mode: &Value| mode.as_str().is_some_and(|mode| mode != ALONE && MODES.contains(&mode));
-    if modes.iter().any(|mode| mode == ALONE) && modes.iter().any(other) {
-        errors.forbidden(at, "may not use ReadWriteOncePod with other access modes");
-    }
 }
 
 fn capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
