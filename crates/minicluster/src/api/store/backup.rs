@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use super::persisted::tell;
+use super::Store;
+use super::persistence::tell;
+use super::place::GroupResource;
 use super::stored::Stored;
-use super::{GroupResource, Store};
 
 /// Everything that was stored at a revision.
 #[derive(Clone, Debug)]

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{GroupResource, Stored};
+use super::place::GroupResource;
+use super::stored::Stored;
 
 const HEADER: &[u8] = b"minicluster's state 1\n";
 const NAME: &str = "state";

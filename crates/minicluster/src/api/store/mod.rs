@@ -5,8 +5,12 @@
 //! window holds is refused ([`Gone`]).
 
 mod backup;
+mod change;
+mod event;
 mod journal;
 mod persisted;
+mod persistence;
+mod place;
 mod resource_store;
 mod stored;
 mod watcher;
@@ -17,80 +21,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::Value;
 
 pub use backup::Backup;
+pub use change::{Change, WriteExtent};
+pub use event::Event;
 pub use journal::KeepError;
-pub use resource_store::{Page, PartOfList, Snapshot};
+pub use place::{GroupResource, Scope, path};
+pub use resource_store::{Gone, Page, PartOfList, Snapshot};
 pub use stored::{Stored, WrittenObject};
 pub use watcher::{Next, Watcher};
 
 use journal::Noted;
-use persisted::{Persistence, Unsaved};
+use persistence::{Persistence, Unsaved};
 use resource_store::ResourceStore;
 use stored::Draft;
-
-/// Events kept per resource; a watch or a list that needs older ones is refused with 410.
-const WINDOW: usize = 1024;
-
-/// Events that may wait for a watch that does not read; one more, and the watch is cut off.
-const WAITING: usize = 16 * 1024;
-
-/// The key of objects that are stored together: the group and the plural of the version in which they are stored.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupResource {
-    /// The API group; empty for core.
-    pub group: Arc<str>,
-    /// The plural.
-    pub resource: Arc<str>,
-}
-
-impl GroupResource {
-    /// Returns the objects of a resource of a group.
-    #[must_use]
-    pub fn new(group: &str, resource: &str) -> GroupResource {
-        GroupResource { group: group.into(), resource: resource.into() }
-    }
-}
-
-/// A part of a resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// All of it.
-    All,
-    /// The objects of a namespace.
-    Namespace(String),
-    /// The object at a path ([`path`]).
-    Object(String),
-}
-
-/// The change of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is new.
-    Added,
-    /// It is different.
-    Modified,
-    /// It is gone.
-    Deleted,
-}
-
-/// Something that happened to an object.
-#[derive(Debug)]
-pub struct Event {
-    /// The change.
-    pub change: Change,
-    /// The object from then on; for a deletion, its last state with the revision of the deletion.
-    pub object: Arc<Stored>,
-    /// The object until then.
-    pub previous: Option<Arc<Stored>>,
-}
-
-/// The extent of an object in a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteExtent {
-    /// All of it.
-    Whole,
-    /// Its metadata and status. The rest stays as it is in the version that is replaced.
-    MetadataAndStatus,
-}
 
 /// One change to be made, if nobody was faster.
 #[derive(Debug)]
@@ -112,13 +54,6 @@ pub struct StoreOp {
 /// Somebody was faster: the object at this place of the list of writes is not in the expected state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stale(pub usize);
-
-/// The window does not reach back that far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone {
-    /// The oldest revision that could be asked for.
-    pub oldest: u64,
-}
 
 /// The store, shared by its clones.
 #[derive(Clone, Debug, Default)]
@@ -150,15 +85,6 @@ struct Prepared {
     draft: Option<Draft>,
 }
 
-/// Returns the path of an object among those of its resource. They are ordered by it.
-#[must_use]
-pub fn path(namespace: Option<&str>, name: &str) -> String {
-    match namespace {
-        Some(namespace) => format!("{namespace}/{name}"),
-        None => name.to_owned(),
-    }
-}
-
 impl StoreOp {
     /// Puts a whole object, for which no field selector asks, at a path.
     #[must_use]
@@ -172,18 +98,6 @@ impl StoreOp {
     pub fn remove(group_resource: GroupResource, path: String, revision: u64) -> StoreOp {
         let expected = Some(revision);
         StoreOp { group_resource, path, expected, object: None, fields: Vec::new(), extent: WriteExtent::Whole }
-    }
-}
-
-impl Scope {
-    /// Returns true when a path lies in it.
-    #[must_use]
-    pub fn contains(&self, path: &str) -> bool {
-        match self {
-            Scope::All => true,
-            Scope::Namespace(namespace) => namespace_of(path) == Some(namespace.as_str()),
-            Scope::Object(object) => object == path,
-        }
     }
 }
 
@@ -273,22 +187,6 @@ impl Store {
         Prepared { group_resource, path, expected, draft }
     }
 
-    /// Tells of every change in a scope after a revision.
-    ///
-    /// # Errors
-    /// The window does not reach back to the revision.
-    pub fn watch(&self, group_resource: &GroupResource, scope: &Scope, after: u64) -> Result<Watcher, Gone> {
-        let mut inner = self.lock();
-        let inner = &mut *inner;
-        inner.watchers_made += 1;
-        let id = inner.watchers_made;
-        let open = !inner.closed;
-        let watched = inner.stores.entry(group_resource.clone()).or_default();
-        let backlog = watched.since(scope, after, inner.told)?;
-        let receiver = watched.register(scope, id, open);
-        Ok(Watcher::new(self.clone(), group_resource.clone(), scope.clone(), id, backlog, receiver, after))
-    }
-
     /// Forgets all events so far, as the real server does with old ones from time to time: a request for changes after
     /// an earlier revision is refused.
     pub fn compact(&self) {
@@ -302,17 +200,6 @@ impl Store {
         let mut inner = self.lock();
         inner.closed = true;
         inner.stores.values_mut().for_each(ResourceStore::end_watches);
-    }
-
-    fn unregister(&self, group_resource: &GroupResource, scope: &Scope, id: u64) {
-        if let Some(store) = self.lock().stores.get_mut(group_resource) {
-            store.unregister(scope, id);
-        }
-    }
-
-    /// Returns the revision up to which watches have the events. If writes are kept, it may be behind the latest.
-    fn told(&self) -> u64 {
-        self.lock().told
     }
 
     fn lock(&self) -> MutexGuard<'_, StoreInner> {
@@ -375,10 +262,6 @@ impl StoreInner {
         }
         self.told = revision;
     }
-}
-
-fn namespace_of(path: &str) -> Option<&str> {
-    path.split_once('/').map(|(namespace, _)| namespace)
 }
 
 #[cfg(test)]

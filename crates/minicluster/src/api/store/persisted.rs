@@ -11,53 +11,16 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::{Entry, Journal, KeepError, Noted};
+use super::persistence::{Persistence, Saved, Unsaved, tell};
+use super::place::GroupResource;
 use super::stored::{Stored, WrittenObject};
-use super::{Event, GroupResource, Shared, Store, StoreInner};
+use super::{Shared, Store, StoreInner};
 
 /// An object as it lies in the file.
 struct StoredRecord {
     revision: u64,
     fields: Vec<String>,
     object: Vec<u8>,
-}
-
-/// The persistence of a store's writes.
-#[derive(Debug)]
-pub(super) struct Persistence {
-    pub(super) journal: Mutex<Journal>,
-    failed: CancellationToken,
-    /// The last visit to the file that was told.
-    pub(super) saved: Arc<watch::Sender<Saved>>,
-}
-
-/// The content of the file after a visit.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Saved {
-    /// The number of the visit. Two tasks may tell of their visits in the other order.
-    visit: u64,
-    /// Everything up to this revision is in the file.
-    revision: u64,
-}
-
-/// The writes that are not in the file yet.
-#[derive(Debug, Default)]
-pub(super) struct Unsaved {
-    /// The writes, those in a list that were made together.
-    pub(super) writes: Vec<Vec<Noted>>,
-    /// The events for watches once it is in the file.
-    pub(super) events: Vec<(GroupResource, Arc<Event>)>,
-    /// True while somebody is writing the file.
-    saving: bool,
-    /// The number of visits to the file.
-    visits: u64,
-}
-
-impl Unsaved {
-    /// Counts a visit after which the file is at a revision.
-    pub(super) fn visited(&mut self, revision: u64) -> Saved {
-        self.visits += 1;
-        Saved { visit: self.visits, revision }
-    }
 }
 
 /// The result of one visit to the file.
@@ -162,17 +125,6 @@ async fn save_beside(store: Weak<Shared>, saved: Arc<watch::Sender<Saved>>) {
         }
         tell(&saved, visit.saved);
     }
-}
-
-/// Tells those who wait of a visit to the file, unless they know of a later one.
-pub(super) fn tell(told: &watch::Sender<Saved>, saved: Saved) {
-    told.send_if_modified(|told| {
-        let is_news = saved.visit > told.visit;
-        if is_news {
-            *told = saved;
-        }
-        is_news
-    });
 }
 
 /// Lets others write the file where the runtime ended before it was written.

@@ -6,8 +6,16 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use super::change::Change;
+use super::event::Event;
+use super::place::{Scope, namespace_of};
 use super::stored::{Draft, Stored};
-use super::{Change, Event, Gone, Scope, WAITING, WINDOW, namespace_of};
+
+/// Events kept per resource; a watch or a list that needs older ones is refused with 410.
+pub(super) const WINDOW: usize = 1024;
+
+/// Events that may wait for a watch that does not read; one more, and the watch is cut off.
+pub(super) const WAITING: usize = 16 * 1024;
 
 /// The wanted objects of a scope.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +44,13 @@ pub struct PartOfList {
     pub objects: Vec<Arc<Stored>>,
     /// True when others follow.
     pub more: bool,
+}
+
+/// The window does not reach back that far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// The oldest revision that could be asked for.
+    pub oldest: u64,
 }
 
 #[derive(Debug, Default)]

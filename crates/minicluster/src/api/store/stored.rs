@@ -10,7 +10,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Change, WriteExtent};
+use super::change::{Change, WriteExtent};
+use super::place::namespace_of;
 
 const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
 const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;
@@ -216,7 +217,7 @@ impl Stored {
     /// Returns the namespace that the object lives in.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        super::namespace_of(&self.path)
+        namespace_of(&self.path)
     }
 
     /// Returns the object's name.

@@ -2,6 +2,7 @@ use std::task::{Context, Poll, Waker};
 
 use serde_json::{Value, json};
 
+use super::resource_store::{WAITING, WINDOW};
 use super::*;
 
 fn group_resource() -> GroupResource {

@@ -6,7 +6,10 @@ use std::task::{Context, Poll};
 
 use tokio::sync::mpsc;
 
-use super::{Event, GroupResource, Scope, Store};
+use super::Store;
+use super::event::Event;
+use super::place::{GroupResource, Scope};
+use super::resource_store::Gone;
 
 /// A watch. Dropping it ends it.
 #[derive(Debug)]
@@ -77,5 +80,35 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.store.unregister(&self.group_resource, &self.scope, self.id);
+    }
+}
+
+impl Store {
+    /// Tells of every change in a scope after a revision.
+    ///
+    /// # Errors
+    /// The window does not reach back to the revision.
+    pub fn watch(&self, group_resource: &GroupResource, scope: &Scope, after: u64) -> Result<Watcher, Gone> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        inner.watchers_made += 1;
+        let id = inner.watchers_made;
+        let open = !inner.closed;
+        let watched = inner.stores.entry(group_resource.clone()).or_default();
+        let backlog = watched.since(scope, after, inner.told)?;
+        let receiver = watched.register(scope, id, open);
+        Ok(Watcher::new(self.clone(), group_resource.clone(), scope.clone(), id, backlog, receiver, after))
+    }
+
+    /// Ends a watch.
+    fn unregister(&self, group_resource: &GroupResource, scope: &Scope, id: u64) {
+        if let Some(store) = self.lock().stores.get_mut(group_resource) {
+            store.unregister(scope, id);
+        }
+    }
+
+    /// Returns the revision up to which watches have the events. If writes are kept, it may be behind the latest.
+    fn told(&self) -> u64 {
+        self.lock().told
     }
 }
