@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::access::policy;
 use super::admission::SERVICE_RANGE;
+use super::pointer::text;
 use super::route::{Route, route};
-use super::write::text;
 use super::{ApiError, ApiServer};
 
 const PRIORITIES: [(&str, i64); 2] =

@@ -17,6 +17,7 @@
 
 mod access;
 mod admission;
+mod answer;
 mod body;
 mod bootstrap;
 mod call;
@@ -28,6 +29,7 @@ mod health;
 mod negotiate;
 mod openapi;
 mod options;
+mod pointer;
 mod pretty;
 mod protobuf;
 mod query;
@@ -43,6 +45,7 @@ mod table;
 mod time;
 mod timeout;
 mod write;
+mod write_context;
 
 pub use kube_rules::{ApiError, Cause};
 

@@ -9,9 +9,9 @@ use sha2::Sha256;
 
 use crate::Clock;
 use crate::api::ApiError;
+use crate::api::pointer::text;
 use crate::api::route::Target;
 use crate::api::store::{GroupResource, Store, path};
-use crate::api::write::text;
 
 /// The issuer of tokens, and their audience if no other is named.
 pub const ISSUER: &str = "https://kubernetes.default.svc";

@@ -2,9 +2,9 @@
 
 use http::HeaderMap;
 
-use super::Authorizer;
 use super::account_tokens::AccountTokens;
 use super::impersonation::impersonated;
+use super::rbac::{Authorization, Authorizer};
 use super::subject::subject;
 use crate::api::ApiError;
 use crate::api::call::User;
@@ -31,17 +31,6 @@ impl std::fmt::Debug for Token {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Token({})", self.user.name)
     }
-}
-
-/// The mode of authorization: every right, or those of roles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Authorization {
-    /// Everybody who is known may do everything. If there are tokens, a client without one is not let in.
-    #[default]
-    AllowAll,
-    /// Users have the permissions of the roles that are bound to them.
-    Rbac,
 }
 
 /// The known facts about the other end of a connection. Requests without it come from this process and are trusted.

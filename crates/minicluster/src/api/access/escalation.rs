@@ -7,8 +7,8 @@ use super::permission_atom::{PermissionAtom, permission_atoms};
 use super::{Attributes, Authorizer};
 use crate::api::ApiError;
 use crate::api::call::User;
+use crate::api::pointer::text;
 use crate::api::route::Target;
-use crate::api::write::text;
 
 impl Authorizer {
     /// Refuses roles and bindings that give more rights than their author has.

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::Authorizer;
 use crate::api::call::User;
+use crate::api::pointer::text;
 use crate::api::store::Scope;
-use crate::api::write::text;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 

@@ -12,9 +12,9 @@ mod reviews;
 mod subject;
 
 pub use account_tokens::{AccountTokens, ISSUER};
-pub use authenticate::{Access, Authenticator, Authorization, Peer, Token};
+pub use authenticate::{Access, Authenticator, Peer, Token};
 pub(super) use bootstrap_policy::policy;
-pub use rbac::{Attributes, Authorizer};
+pub use rbac::{Attributes, Authorization, Authorizer};
 
 #[cfg(test)]
 mod tests;

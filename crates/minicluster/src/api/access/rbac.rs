@@ -1,11 +1,21 @@
 //! The rights of users: the roles that are bound to them.
 
-use super::Authorization;
 use super::permission_atom::PermissionAtom;
 use crate::api::ApiError;
 use crate::api::call::{Call, User};
 use crate::api::route::Target;
 use crate::api::store::Store;
+
+/// The mode of authorization: every right, or those of roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Authorization {
+    /// Everybody who is known may do everything. If there are tokens, a client without one is not let in.
+    #[default]
+    AllowAll,
+    /// Users have the permissions of the roles that are bound to them.
+    Rbac,
+}
 
 /// The action that somebody wants to do.
 #[derive(Clone, Copy, Debug)]

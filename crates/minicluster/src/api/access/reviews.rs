@@ -6,11 +6,12 @@ use super::{Attributes, ISSUER};
 use crate::api::call::{Call, User};
 use crate::api::negotiate::Negotiated;
 use crate::api::options::WriteOptions;
+use crate::api::pointer::text;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;
-use crate::api::write::{text, write_context};
+use crate::api::write_context::write_context;
 use crate::api::{ApiError, ApiServer, Cause};
 use kube_rules::Read;
 

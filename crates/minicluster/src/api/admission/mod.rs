@@ -22,9 +22,9 @@ use serde_json::Value;
 
 use super::ApiError;
 use super::options::WriteOptions;
+use super::pointer::text;
 use super::route::Target;
 use super::store::{self, Store};
-use super::write::text;
 use crate::{Clock, Random};
 use kube_rules::{Effect, prepared_service};
 

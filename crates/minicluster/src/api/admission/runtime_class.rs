@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::Admission;
 use crate::api::ApiError;
+use crate::api::pointer::text;
 use crate::api::store::Scope;
-use crate::api::write::text;
 
 impl Admission {
     /// Returns the RuntimeClass that a pod names.

@@ -10,9 +10,9 @@ use super::{Admission, forbid};
 use crate::Random;
 use crate::api::ApiError;
 use crate::api::call::Call;
+use crate::api::pointer::text;
 use crate::api::route::Target;
 use crate::api::store::{Scope, Stored, path};
-use crate::api::write::text;
 
 /// The account of pods that name none.
 const DEFAULT: &str = "default";

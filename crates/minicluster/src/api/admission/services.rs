@@ -6,11 +6,12 @@ use std::net::Ipv4Addr;
 use serde_json::{Value, json};
 
 use super::Admission;
+use crate::api::pointer::text;
 use crate::api::registry::Registry;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, path};
 use crate::api::time::rfc3339;
-use crate::api::write::{own_write_context, text};
+use crate::api::write_context::own_write_context;
 use crate::api::{ApiError, Cause};
 use kube_rules::{self, Allocate, Effect, HEALTH_CHECK, NODE_PORTS, assign_addresses, check_range, no_health_check};
 

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use serde_json::{Value, json};
 
 use super::Admission;
+use crate::api::pointer::text;
 use crate::api::store::Scope;
-use crate::api::write::text;
 
 const MARKS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];

@@ -8,12 +8,13 @@ use super::names::accept;
 use super::resources::resources;
 use crate::api::ApiServer;
 use crate::api::options::DeleteOptions;
+use crate::api::pointer::text;
 use crate::api::registry::Registry;
 use crate::api::resource::Resource;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Page, Scope, Stored};
 use crate::api::time::rfc3339;
-use crate::api::write::{own_write_context, text};
+use crate::api::write_context::own_write_context;
 use kube_rules::WriteContext;
 
 /// The finalizer of a definition until its objects are gone.

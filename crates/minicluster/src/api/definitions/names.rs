@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::write::text;
+use crate::api::pointer::text;
 
 /// The names that a definition gets, and the refused ones with the reason.
 pub(super) struct Accepted {

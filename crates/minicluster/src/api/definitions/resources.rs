@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::api::pointer::text;
 use crate::api::resource::{CustomFacts, Resource};
 use crate::api::store::GroupResource;
-use crate::api::write::text;
 use kube_facts::{Subresource, facts};
 use kube_rules::{Custom, Definition, ScalePaths, Schema, shape};
 

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use super::{body, done};
 use crate::api::call::Call;
 use crate::api::options::WriteOptions;
+use crate::api::pointer::text;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;
-use crate::api::write::text;
 use crate::api::{ApiError, ApiServer};
 use kube_rules::Read;
 

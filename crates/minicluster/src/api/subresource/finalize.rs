@@ -7,7 +7,7 @@ use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::write::update::{check_name, check_uid, check_version};
-use crate::api::write::write_context;
+use crate::api::write_context::write_context;
 use crate::api::{ApiError, ApiServer};
 use kube_rules::Read;
 

@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::api::body::Body;
 use crate::api::call::Call;
+use crate::api::pointer::text;
 use crate::api::query::Query;
 use crate::api::reply::{Reply, ReplyContent};
 use crate::api::route::Target;
 use crate::api::store::{Scope, Stored};
-use crate::api::write::text;
 use crate::api::{ApiError, ApiServer, Cause};
 use crate::{LogLine, LogPlace};
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, TRIES, text};
+use super::{Outcome, TRIES};
 use crate::api::call::Call;
 use crate::api::definitions::hold_back;
 use crate::api::negotiate::{Delivery, Negotiated};
 use crate::api::options::{DeleteOptions, Propagation};
+use crate::api::pointer::text;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::resource::Resource;

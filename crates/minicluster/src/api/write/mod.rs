@@ -10,19 +10,16 @@ pub(super) use delete::returns_object;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::admission::written_ports;
 use super::convert;
-use super::options::WriteOptions;
+use super::pointer::text;
 use super::read::View;
 use super::reply::Reply;
-use super::resource::Resource;
 use super::route::Target;
 use super::store::{self, Stale, Stored, path};
 use super::{ApiError, ApiServer};
-use kube_rules::{Effect, FieldValidation, WriteContext};
 
 /// The number of tries of a write when somebody was faster and the client left it to the server.
 const TRIES: usize = 10;
@@ -42,30 +39,6 @@ impl Outcome {
             Outcome::Stored(stored) => view.stored(stored),
             Outcome::DryRun(object) => view.object(object.clone()),
         }
-    }
-}
-
-/// Returns a write as the rules of objects see it.
-pub(super) fn write_context<'a>(target: &'a Target, options: &'a WriteOptions, now: Timestamp) -> WriteContext<'a> {
-    WriteContext {
-        definition: &target.resource.definition,
-        subresource: target.subresource.as_deref(),
-        manager: &options.manager,
-        now,
-        field_validation: options.field_validation,
-        effect: options.effect(),
-    }
-}
-
-/// Returns a write by the server itself.
-pub(super) fn own_write_context(resource: &Resource, now: Timestamp) -> WriteContext<'_> {
-    WriteContext {
-        definition: &resource.definition,
-        subresource: None,
-        manager: "kube-apiserver",
-        now,
-        field_validation: FieldValidation::Ignore,
-        effect: Effect::Stored,
     }
 }
 
@@ -119,13 +92,6 @@ impl ApiServer {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         ApiError::conflict(&definition.group, &definition.resource, target.name.as_deref().unwrap_or_default(), why)
     }
-}
-
-/// Returns the text at a path of an object; empty if there is none.
-pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    // No name of a field has to be escaped in a pointer, and this is asked of every write.
-    let mut names = pointer.split('/').skip(1);
-    names.try_fold(object, |value, name| value.get(name)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Checks that a body's namespace is the one in the path, and sets it.

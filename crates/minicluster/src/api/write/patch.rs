@@ -3,15 +3,17 @@
 use serde_json::{Value, json};
 
 use super::update::{check_name, check_version};
-use super::{Outcome, TRIES, settle_namespace, text, write_context};
+use super::{Outcome, TRIES, settle_namespace};
 use crate::api::admission::take_back_ports;
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
 use crate::api::options::WriteOptions;
+use crate::api::pointer::text;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;
+use crate::api::write_context::write_context;
 use crate::api::{ApiError, ApiServer};
 use kube_rules::{PatchKind, Read};
 

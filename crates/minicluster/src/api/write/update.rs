@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Outcome, TRIES, settle_namespace, text, write_context};
+use super::{Outcome, TRIES, settle_namespace};
 use crate::api::call::Call;
 use crate::api::negotiate::{Delivery, Negotiated};
 use crate::api::options::WriteOptions;
+use crate::api::pointer::text;
 use crate::api::query::not_a_number;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::store::Stored;
+use crate::api::write_context::write_context;
 use crate::api::{ApiError, ApiServer, Cause};
 use kube_rules::Read;
 

@@ -12,10 +12,11 @@ use self::usage::{missing, usage};
 use super::resources::{ResourceAmounts, add, amounts};
 use super::{Admission, forbid, listed};
 use crate::api::ApiError;
+use crate::api::pointer::text;
 use crate::api::registry::Registry;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, Stored};
-use crate::api::write::{own_write_context, text};
+use crate::api::write_context::own_write_context;
 use kube_rules::{Quantity, WriteContext};
 
 impl Admission {

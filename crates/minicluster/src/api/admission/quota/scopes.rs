@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
+use crate::api::pointer::text;
 use crate::api::resource::Resource;
-use crate::api::write::text;
 use kube_rules::quality_of_service;
 
 /// Returns true when a quota counts an object: quotas with scopes count only the pods that these describe.

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::api::admission::resources::{ResourceAmounts, amount, of_pod};
+use crate::api::pointer::text;
 use crate::api::resource::Resource;
-use crate::api::write::text;
 use kube_rules::Quantity;
 
 /// Core kinds that are also counted under their plain name.
