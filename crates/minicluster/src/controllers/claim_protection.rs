@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::Patch;
 use serde_json::json;
 
+use super::context::{Context, ControllerStart};
 use super::error::Error;
 use super::informer::{Cached as _, Informer, Tag};
 use super::key::{Key, is_terminating, namespace_of};
@@ -13,7 +14,6 @@ use super::pod::Pod;
 use super::requests::Written;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart};
 
 /// The finalizer that holds a claim.
 const FINALIZER: &str = "kubernetes.io/pvc-protection";

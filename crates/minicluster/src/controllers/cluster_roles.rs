@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use serde_json::json;
 
+use super::context::{Context, ControllerStart};
 use super::error::Error;
 use super::informer::{Cached as _, Informer};
 use super::key::Key;
@@ -12,7 +13,6 @@ use super::requests::Ignored;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart};
 
 /// The number of roles that are handled side by side.
 const WORKERS: usize = 5;

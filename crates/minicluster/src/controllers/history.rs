@@ -9,10 +9,11 @@ use k8s_openapi::apimachinery::pkg::runtime::RawExtension;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use super::Context;
+use super::context::Context;
 use super::error::Error;
 use super::key::{Key, name_of};
-use super::ownership::{Claimed, Claimer, controller_reference};
+use super::owner::controller_reference;
+use super::ownership::{Claimed, Claimer};
 use super::requests::Requests;
 use super::selector::Selector;
 use super::template::{fnv1, in_letters};

@@ -1,6 +1,6 @@
 //! All informers: one for each kind, shared by all controllers.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -16,8 +16,7 @@ use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::garbage_collector::GarbageCollector;
-use super::informer::{Cached, Extent, Informer};
+use super::informer::{Cached, Extent, Informer, MetadataChange};
 use super::node::Node;
 use super::pod::Pod;
 use super::templated::{Deployment, ReplicaSet, ReplicationController};
@@ -64,9 +63,14 @@ macro_rules! informers {
                 $(synced(&self.$name).await;)*
             }
 
-            /// Lets the garbage collector see the objects of the wanted informers.
-            pub fn join(&self, collector: &Arc<GarbageCollector>) {
-                $(collector.join(&self.$name);)*
+            /// Calls `handler` with the path of the kind on every change in the wanted informers. Returns their paths.
+            pub fn on_any_change(
+                &self,
+                handler: impl Fn(&str, MetadataChange<'_>) + Clone + Send + Sync + 'static,
+            ) -> BTreeSet<String> {
+                let mut paths = BTreeSet::new();
+                $(paths.extend(on_change(&self.$name, handler.clone()));)*
+                paths
             }
         }
     };
@@ -121,6 +125,17 @@ async fn synced<K: Cached>(informer: &Informer<K>) {
     if informer.is_wanted() {
         informer.synced().await;
     }
+}
+
+/// Calls `handler` on every change of a kind, if its informer is wanted. Returns its path then.
+fn on_change<K: Cached>(
+    informer: &Informer<K>,
+    handler: impl Fn(&str, MetadataChange<'_>) + Send + Sync + 'static,
+) -> Option<String> {
+    let path = informer.is_wanted().then(|| informer.path().to_owned())?;
+    let of = path.clone();
+    informer.on_change(move |change| handler(&of, change.metadata()));
+    Some(path)
 }
 
 struct InformerRun<'a> {

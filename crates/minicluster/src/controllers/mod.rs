@@ -7,6 +7,7 @@
 
 mod claim_protection;
 mod cluster_roles;
+mod context;
 mod cron_job;
 mod daemon_set;
 mod deployment;
@@ -29,6 +30,7 @@ mod key;
 mod namespace;
 mod namespace_defaults;
 mod node;
+mod owner;
 mod ownership;
 mod pod;
 mod pod_control;
@@ -49,14 +51,12 @@ mod worker;
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::Random;
 use crate::Clock;
-use events::Recorder;
+use context::{Context, ControllerStart};
 use informers::Informers;
 use requests::Requests;
 
@@ -249,29 +249,4 @@ pub fn start(client: kube::Client, options: &Options) -> Running {
         }
     });
     Running { tracker, stop: stop.drop_guard() }
-}
-
-/// Starts a controller's workers, once the informers have caught up.
-type ControllerStart = Box<dyn FnOnce(&TaskTracker, &CancellationToken) + Send>;
-
-/// The context of every controller.
-#[derive(Clone)]
-struct Context {
-    requests: Requests,
-    clock: Clock,
-    recorder: Recorder,
-    informers: Informers,
-    random: Random,
-}
-
-impl Context {
-    /// Returns the present moment as the API writes it: in whole seconds.
-    fn now(&self) -> Time {
-        Time(in_seconds(self.clock.now()))
-    }
-}
-
-/// Returns a moment without its fraction of a second.
-fn in_seconds(moment: Timestamp) -> Timestamp {
-    Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }

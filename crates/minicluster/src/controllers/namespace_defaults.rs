@@ -9,13 +9,13 @@ use kube::Resource;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::context::{Context, ControllerStart};
 use super::error::Error;
 use super::informer::{CacheChange, Cached, Extent, Informer};
 use super::key::{Key, is_terminating, namespace_of};
 use super::requests::Ignored;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart};
 
 /// The number of namespaces that are handled side by side.
 const WORKERS: usize = 2;

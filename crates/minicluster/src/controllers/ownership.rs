@@ -1,4 +1,4 @@
-//! Ownership of objects: controller references, adopting and releasing.
+//! Ownership of objects: adopting and releasing.
 
 use std::sync::Arc;
 
@@ -10,30 +10,9 @@ use serde_json::json;
 use super::error::Error;
 use super::informer::Cached;
 use super::key::{Key, is_terminating, uid_of, version_of};
+use super::owner::controller_of;
 use super::requests::{Requests, Written};
 use super::selector::Selector;
-
-/// Returns the owner that controls an object, if one does.
-pub fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
-    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
-}
-
-/// Returns true when the owner with this uid controls the object.
-pub fn is_controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
-    controller_of(metadata).is_some_and(|owner| owner.uid == uid)
-}
-
-/// Returns the reference by which an object says that `owner` controls it.
-pub fn controller_reference<K: Resource<DynamicType = ()>>(owner: &ObjectMeta) -> OwnerReference {
-    OwnerReference {
-        api_version: K::api_version(&()).into_owned(),
-        kind: K::kind(&()).into_owned(),
-        name: owner.name.clone().unwrap_or_default(),
-        uid: owner.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
-}
 
 /// Returns true when an owner was asked to go, as the server knows. Pods that have gone may have been deleted together
 /// with it, and the watch of pods may report that before the owner's own: none may be created in their place then.

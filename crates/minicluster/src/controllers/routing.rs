@@ -8,7 +8,7 @@ use kube::Resource;
 use super::error::Error;
 use super::informer::{CacheChange, Cached, Informer};
 use super::key::{Key, is_terminating, namespace_of, uid_of};
-use super::ownership::controller_of;
+use super::owner::controller_of;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 

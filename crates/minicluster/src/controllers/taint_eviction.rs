@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{self as core, Taint, Toleration};
 use kube::api::DeleteParams;
 use serde_json::json;
 
+use super::context::{Context, ControllerStart};
 use super::error::Error;
 use super::events::{EventType, Recorder};
 use super::informer::{CacheChange, Informer, Tag};
@@ -19,7 +20,6 @@ use super::node::{Node, bears};
 use super::pod::Pod;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart};
 
 /// The number of pods that are handled side by side.
 const WORKERS: usize = 8;

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::context::{Context, ControllerStart};
 use super::error::Error;
 use super::events::{EventType, Recorder};
 use super::informer::{CacheChange, Informer, Tag};
@@ -21,7 +22,6 @@ use super::pod::Pod;
 use super::requests::{Ignored, Written};
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart};
 
 /// The provisioner, as classes name it.
 pub const PROVISIONER: &str = "volumes.minicluster.local";

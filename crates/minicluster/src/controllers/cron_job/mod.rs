@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 
+use super::context::{Context, ControllerStart};
 use super::events::Recorder;
 use super::informer::{CacheChange, Informer};
 use super::key::{Key, namespace_of};
-use super::ownership::controller_of;
+use super::owner::controller_of;
 use super::work_queue::WorkQueue;
-use super::{Context, ControllerStart, worker};
+use super::worker;
 
 /// The number of CronJobs that are handled side by side.
 const WORKERS: usize = 5;

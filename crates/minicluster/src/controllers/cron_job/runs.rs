@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::controllers::job::finished;
 use crate::controllers::key::name_of;
-use crate::controllers::ownership::controller_reference;
+use crate::controllers::owner::controller_reference;
 
 /// The annotation that says for which time a Job was made.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

@@ -15,7 +15,7 @@ use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::job::finished;
 use crate::controllers::key::{Key, is_terminating, name_of, namespace_of, uid_of};
-use crate::controllers::ownership::is_controlled_by;
+use crate::controllers::owner::is_controlled_by;
 use crate::controllers::requests::Ignored;
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::Reconciler;

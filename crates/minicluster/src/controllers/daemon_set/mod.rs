@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 
+use super::context::{Context, ControllerStart};
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::{CacheChange, Informer};
@@ -19,7 +20,7 @@ use super::node::Node;
 use super::routing::route;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, ControllerStart, worker};
+use super::worker;
 use node_backoff::NodeBackoff;
 
 /// The number of sets that are handled side by side.

@@ -15,17 +15,18 @@ mod sync;
 
 use std::sync::Arc;
 
+use super::context::{Context, ControllerStart};
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::{CacheChange, Informer};
 use super::key::{Key, namespace_of, uid_of};
-use super::ownership::controller_of;
+use super::owner::controller_of;
 use super::pod::Pod;
 use super::routing::{owner_among, route};
 use super::selector::Selector;
 use super::templated::{Deployment, ReplicaSet};
 use super::work_queue::WorkQueue;
-use super::{Context, ControllerStart, worker};
+use super::worker;
 pub use sizes::{Rounding, scaled};
 
 /// The number of Deployments that are handled side by side.

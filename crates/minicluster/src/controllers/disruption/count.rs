@@ -15,7 +15,7 @@ use crate::controllers::deployment::{Rounding, scaled};
 use crate::controllers::discovery;
 use crate::controllers::error::Error;
 use crate::controllers::key::{Key, name_of, namespace_of, uid_of};
-use crate::controllers::ownership::controller_of;
+use crate::controllers::owner::controller_of;
 use crate::controllers::pod::Pod;
 use crate::controllers::templated::{Deployment, ReplicaSet, ReplicationController};
 

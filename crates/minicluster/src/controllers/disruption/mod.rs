@@ -11,6 +11,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use serde_json::Value;
 
+use super::context::{Context, ControllerStart, in_seconds};
 use super::error::Error;
 use super::events::{EventType, Recorder};
 use super::informer::{CacheChange, Cached, Informer, Tag};
@@ -21,7 +22,6 @@ use super::requests::Ignored;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart};
 
 /// The number of budgets that are handled side by side.
 const WORKERS: usize = 1;
@@ -224,7 +224,7 @@ fn set_condition(status: &mut PodDisruptionBudgetStatus, value: &str, reason: &s
     let conditions = status.conditions.get_or_insert_default();
     let since = conditions.iter().find(|one| one.type_ == ALLOWED && one.status == value);
     let last_transition_time =
-        since.map_or_else(|| Time(super::in_seconds(now)), |condition| condition.last_transition_time.clone());
+        since.map_or_else(|| Time(in_seconds(now)), |condition| condition.last_transition_time.clone());
     let condition = Condition {
         type_: ALLOWED.to_owned(),
         status: value.to_owned(),

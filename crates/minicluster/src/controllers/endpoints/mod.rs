@@ -12,12 +12,13 @@ use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::context::{Context, ControllerStart};
 use super::informer::{CacheChange, Cached, Informer, Tag};
 use super::key::{Key, namespace_of, uid_of};
 use super::pod::Pod;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, ControllerStart, worker};
+use super::worker;
 use triggers::Triggers;
 
 /// The number of Services that are handled side by side.

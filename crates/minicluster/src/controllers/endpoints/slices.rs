@@ -13,7 +13,7 @@ use super::triggers::annotated;
 use super::{Slices, is_headless, is_told};
 use crate::controllers::error::Error;
 use crate::controllers::key::{Key, is_terminating, label, name_of};
-use crate::controllers::ownership::controller_reference;
+use crate::controllers::owner::controller_reference;
 use crate::controllers::pod::Pod;
 use crate::controllers::requests::Ignored;
 use crate::controllers::work_queue::WorkQueue;

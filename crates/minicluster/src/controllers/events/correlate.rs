@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{EventType, Occurrence};
+use super::occurrence::Occurrence;
 use crate::controllers::key::Key;
+use crate::event_type::EventType;
 
 /// The number of remembered entries of each sort; the longest unused goes first.
 const REMEMBERED: usize = 4096;
@@ -175,8 +176,7 @@ impl<K: Ord, V> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{EventType, Occurrence};
-    use super::{CorrelationStep, Correlator, Key};
+    use super::{CorrelationStep, Correlator, EventType, Key, Occurrence};
     use jiff::Timestamp;
     use k8s_openapi::api::core::v1::ObjectReference;
 

@@ -1,10 +1,10 @@
 //! Events: messages of controllers to people. Fire and forget, and never without a bound.
 
 mod correlate;
+mod occurrence;
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
@@ -19,6 +19,7 @@ use super::template::fnv1;
 use crate::Clock;
 pub use crate::event_type::EventType;
 use correlate::{CorrelationStep, Correlator};
+use occurrence::Occurrence;
 
 /// Events are written side by side by so many writers; those about one object by one, in order.
 const WRITERS: usize = 8;
@@ -28,17 +29,6 @@ const WAITING: usize = 500;
 const LONGEST_NAME: usize = 253;
 /// The namespace of events about objects of the whole cluster.
 const CLUSTER_EVENTS: &str = "default";
-
-/// Something that happened to an object.
-#[derive(Clone, Debug)]
-struct Occurrence {
-    component: &'static str,
-    object: ObjectReference,
-    event_type: EventType,
-    reason: &'static str,
-    message: String,
-    at: Timestamp,
-}
 
 /// Takes events from one controller. Cheap to clone.
 #[derive(Clone)]

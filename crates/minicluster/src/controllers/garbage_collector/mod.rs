@@ -18,13 +18,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::context::{Context, ControllerStart};
 use super::discovery::{self, DiscoveredKind};
 use super::error::Error;
 use super::events::Recorder;
-use super::informer::{CacheChange, Cached, Informer};
+use super::informer::MetadataChange;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart};
 use graph::{Graph, GraphNode, Task};
 
 /// The number of objects that are handled side by side.
@@ -64,7 +64,9 @@ pub fn prepare(context: &Context) -> ControllerStart {
         definitions_changed: Notify::new(),
         queue: WorkQueue::default(),
     });
-    context.informers.join(&controller);
+    let this = controller.clone();
+    let paths = context.informers.on_any_change(move |path, change| this.take(path, change));
+    lock(&controller.shared).extend(paths);
     Box::new(move |tracker, stop| {
         let (tasks, stop) = (tracker.clone(), stop.clone());
         tracker.spawn(async move {
@@ -81,29 +83,21 @@ pub fn prepare(context: &Context) -> ControllerStart {
 }
 
 impl GarbageCollector {
-    /// Follows a kind through an informer that is there anyway.
-    pub fn join<K: Cached>(self: &Arc<Self>, informer: &Informer<K>) {
-        if informer.is_wanted() {
-            lock(&self.shared).insert(informer.path().to_owned());
-            let (this, path) = (self.clone(), informer.path().to_owned());
-            informer.on_change(move |change| this.take(&path, change));
-        }
-    }
-
-    fn take<K: Cached>(&self, path: &str, change: &CacheChange<K>) {
+    /// Takes in a change of an object of the kind at a path.
+    fn take(&self, path: &str, change: MetadataChange<'_>) {
         if path == DEFINITIONS {
             self.definitions_changed.notify_one();
         }
         let tasks = match change {
-            CacheChange::Added(object) => self.put(path, object.metadata()),
-            CacheChange::Modified { old, new } if says_the_same(old.metadata(), new.metadata()) => {
-                let version = new.metadata().resource_version.clone().unwrap_or_default();
-                self.graph().set_version(new.metadata().uid.as_deref().unwrap_or_default(), version);
+            MetadataChange::Added(metadata) => self.put(path, metadata),
+            MetadataChange::Modified { old, new } if says_the_same(old, new) => {
+                let version = new.resource_version.clone().unwrap_or_default();
+                self.graph().set_version(new.uid.as_deref().unwrap_or_default(), version);
                 return;
             }
-            CacheChange::Modified { new, .. } => self.put(path, new.metadata()),
-            CacheChange::Deleted(object) => {
-                let uid = object.metadata().uid.clone().unwrap_or_default();
+            MetadataChange::Modified { new, .. } => self.put(path, new),
+            MetadataChange::Deleted(metadata) => {
+                let uid = metadata.uid.clone().unwrap_or_default();
                 lock(&self.graph).remove(&uid)
             }
         };

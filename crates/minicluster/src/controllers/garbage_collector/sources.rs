@@ -56,7 +56,7 @@ async fn follow_kinds(collector: &Arc<GarbageCollector>, tasks: &Tasks, stop: &S
         let informer = Informer::new(path.clone(), Extent::Metadata);
         let this = collector.clone();
         let of = path.clone();
-        informer.on_change(move |change| this.take(&of, change));
+        informer.on_change(move |change| this.take(&of, change.metadata()));
         let until = stop.child_token();
         lock(&collector.followed).insert(path, until.clone());
         let (runner, client) = (informer.clone(), collector.context.requests.client().clone());

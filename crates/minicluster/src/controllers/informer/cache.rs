@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
 use super::{Cached, Tag};
 use crate::controllers::key::{Key, version_of};
 
@@ -40,6 +42,33 @@ impl<K> CacheChange<K> {
             CacheChange::Added(object) | CacheChange::Deleted(object) | CacheChange::Modified { new: object, .. } => {
                 object
             }
+        }
+    }
+}
+
+/// The change of an object's metadata, whatever its kind.
+#[derive(Clone, Copy, Debug)]
+pub enum MetadataChange<'a> {
+    /// The object is there now.
+    Added(&'a ObjectMeta),
+    /// They were `old`, and are `new`.
+    Modified {
+        /// As they were.
+        old: &'a ObjectMeta,
+        /// As they are.
+        new: &'a ObjectMeta,
+    },
+    /// The object is gone; this is the last that was seen of it.
+    Deleted(&'a ObjectMeta),
+}
+
+impl<K: Cached> CacheChange<K> {
+    /// Returns the change of the object's metadata.
+    pub fn metadata(&self) -> MetadataChange<'_> {
+        match self {
+            CacheChange::Added(object) => MetadataChange::Added(object.metadata()),
+            CacheChange::Modified { old, new } => MetadataChange::Modified { old: old.metadata(), new: new.metadata() },
+            CacheChange::Deleted(object) => MetadataChange::Deleted(object.metadata()),
         }
     }
 }

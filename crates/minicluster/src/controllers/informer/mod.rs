@@ -16,11 +16,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::key::{Key, namespace_of, uid_of};
-use super::ownership::controller_of;
+use super::owner::controller_of;
 use super::selector::Selector;
 use crate::Random;
 pub(super) use cache::Cache;
-pub use cache::CacheChange;
+pub use cache::{CacheChange, MetadataChange};
 
 /// The part of an object that an informer keeps.
 pub trait Cached: Clone + Debug + DeserializeOwned + Send + Sync + 'static {

@@ -4,6 +4,7 @@
 
 mod indexes;
 mod outcome;
+mod pauses;
 mod per_index;
 mod plan;
 mod policy;
@@ -19,18 +20,19 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::Patch;
 use serde_json::json;
 
+use super::context::{Context, ControllerStart};
 use super::error::Error;
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::{CacheChange, Informer};
 use super::key::{Key, namespace_of, uid_of};
-use super::ownership::controller_of;
+use super::owner::controller_of;
 use super::pod::Pod;
 use super::requests::Written;
 use super::routing::{add_takers, owner_among};
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, ControllerStart, worker};
+use super::worker;
 pub use outcome::finished;
 pub use ttl::prepare as time_to_live;
 

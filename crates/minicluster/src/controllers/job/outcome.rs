@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::controllers::in_seconds;
+use crate::controllers::context::in_seconds;
 use crate::controllers::pod::Pod;
 
 /// The end of a Job.

@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::{
 };
 
 use super::indexes::Indexes;
-use crate::controllers::key::{name_of, namespace_of};
+use crate::controllers::key::{is_terminating, name_of, namespace_of};
 use crate::controllers::pod::Pod;
 
 /// The meaning of a failed pod.
@@ -19,6 +19,13 @@ pub enum FailureAction {
     Ignored,
     /// The end of the Job, and why.
     FailsJob(String),
+}
+
+/// Returns true when a pod counts as failed: as long as nobody asks to wait for it, also one that is going before it
+/// has ended.
+pub fn has_failed(job: &Job, pod: &Pod) -> bool {
+    let waits = job.spec.as_ref().and_then(|spec| spec.pod_replacement_policy.as_deref()) == Some("Failed");
+    pod.phase() == "Failed" || (!waits && is_terminating(&pod.metadata) && pod.phase() != "Succeeded")
 }
 
 /// Returns the action of the first rule that a failed pod matches.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::indexes::{self, Indexes};
 use super::per_index::PerIndex;
-use super::policy::{self, FailureAction};
+use super::policy::{self, FailureAction, has_failed};
 use super::{Jobs, has_finalizer, is_indexed};
 use crate::controllers::error::Error;
 use crate::controllers::key::{Key, is_terminating, uid_of, version_of};
@@ -34,13 +34,6 @@ pub struct Tally {
     pub failed: i32,
     /// True when more have ended than can be counted in one go.
     pub more: bool,
-}
-
-/// Returns true when a pod counts as failed: as long as nobody asks to wait for it, also one that is going before it
-/// has ended.
-pub fn has_failed(job: &Job, pod: &Pod) -> bool {
-    let waits = job.spec.as_ref().and_then(|spec| spec.pod_replacement_policy.as_deref()) == Some("Failed");
-    pod.phase() == "Failed" || (!waits && is_terminating(&pod.metadata) && pod.phase() != "Succeeded")
 }
 
 /// Moves those that the status names and that have lost their finalizers into its numbers.

@@ -8,12 +8,12 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 
 use super::outcome;
+use crate::controllers::context::{Context, ControllerStart};
 use crate::controllers::error::Error;
 use crate::controllers::informer::{CacheChange, Informer};
 use crate::controllers::key::{Key, is_terminating};
 use crate::controllers::work_queue::WorkQueue;
 use crate::controllers::worker::{self, Reconciler};
-use crate::controllers::{Context, ControllerStart};
 
 /// The number of Jobs that are handled side by side.
 const WORKERS: usize = 5;

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 
+use super::context::{Context, ControllerStart};
+use super::discovery;
 use super::error::Error;
 use super::informer::Informer;
 use super::key::{Key, is_terminating};
 use super::requests::Written;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart, discovery};
 use contents::Remains;
 
 /// The number of namespaces that are emptied side by side.

@@ -10,16 +10,17 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
+use super::context::{Context, ControllerStart};
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::{CacheChange, Cached, Informer};
 use super::key::{Key, namespace_of};
-use super::ownership::controller_of;
+use super::owner::controller_of;
 use super::pod::Pod;
 use super::routing::{owner_among, route};
 use super::templated::{ReplicaSet, ReplicationController};
 use super::work_queue::WorkQueue;
-use super::{Context, ControllerStart, worker};
+use super::worker;
 pub use kind::Replicated;
 pub use rank::{Candidate, choose};
 

@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Written;
 use kube_rules::Quantity;
 
+use super::context::{Context, ControllerStart};
+use super::discovery;
 use super::error::Error;
 use super::informer::{CacheChange, Cached, Informer};
 use super::key::{Key, namespace_of};
@@ -18,7 +20,6 @@ use super::pod::Pod;
 use super::requests::Ignored;
 use super::work_queue::WorkQueue;
 use super::worker::{self, Reconciler};
-use super::{Context, ControllerStart, discovery};
 
 /// The number of quotas that are handled side by side.
 const WORKERS: usize = 5;

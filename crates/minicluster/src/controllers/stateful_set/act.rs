@@ -14,7 +14,7 @@ use crate::controllers::error::Error;
 use crate::controllers::events::EventType;
 use crate::controllers::history;
 use crate::controllers::key::{Key, label, name_of, uid_of, version_of};
-use crate::controllers::ownership::controller_reference;
+use crate::controllers::owner::controller_reference;
 use crate::controllers::pod::Pod;
 use crate::controllers::pod_control::{NewPod, metadata_from};
 use crate::controllers::requests::{Ignored, Written};

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 
 use super::ordinal;
 use crate::controllers::key::{name_of, uid_of};
-use crate::controllers::ownership::controller_reference;
+use crate::controllers::owner::controller_reference;
 use crate::controllers::pod::Pod;
 
 /// The owner of a claim.

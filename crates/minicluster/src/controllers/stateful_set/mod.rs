@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 
+use super::context::{Context, ControllerStart};
 use super::events::Recorder;
 use super::expectations::Expectations;
 use super::informer::Informer;
@@ -19,7 +20,7 @@ use super::key::Key;
 use super::routing::route;
 use super::selector::Selector;
 use super::work_queue::WorkQueue;
-use super::{Context, ControllerStart, worker};
+use super::worker;
 
 /// The number of sets that are handled side by side.
 const WORKERS: usize = 5;
