@@ -1,16 +1,16 @@
 //! Reports the life of pods as events: one object for the same thing, counted if it happens again.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use serde_json::json;
 
+use super::event_key::EventKey;
 use super::io::Io;
-use super::pod::Uid;
-use super::requests::{Error, KUBELET, PodName, SCHEDULER};
+use super::pod_name::{PodName, Uid};
+use super::requests::{Error, KUBELET, SCHEDULER};
 use super::simulated_pod::{EventType, ReportedState};
 use super::writes::{What, WriteResult};
 
@@ -48,10 +48,6 @@ pub struct Events {
     pods: BTreeMap<Uid, PodEvents>,
     count: u64,
 }
-
-/// The same thing, as far as events go: a hash of its text, which is much longer and is not needed again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventKey(u64);
 
 /// The events about a pod.
 #[derive(Debug, Default)]
@@ -131,15 +127,6 @@ impl Events {
     /// Forgets a pod that is gone.
     pub fn forget(&mut self, uid: &str) {
         self.pods.remove(uid);
-    }
-}
-
-impl EventKey {
-    fn of(told: &ReportedState) -> EventKey {
-        // Without random keys, so that the same run gives the same.
-        let mut hasher = DefaultHasher::new();
-        (&told.field, &told.reason, &told.message).hash(&mut hasher);
-        EventKey(hasher.finish())
     }
 }
 

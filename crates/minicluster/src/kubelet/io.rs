@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::pod::Uid;
+use super::pod_name::Uid;
 use super::requests::Requests;
 use super::writes::Writes;
 use crate::Clock;

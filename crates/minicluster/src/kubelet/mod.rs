@@ -7,6 +7,7 @@
 mod agent;
 mod directory;
 mod driver;
+mod event_key;
 mod events;
 mod fate;
 mod image;
@@ -15,6 +16,7 @@ mod log_server;
 mod nodes;
 mod placing;
 mod pod;
+mod pod_name;
 mod requests;
 mod scheduler;
 mod simulated_pod;

@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::pod::Uid;
+use super::pod_name::PodName;
 
 /// A request that takes longer has failed.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -165,17 +165,6 @@ struct Keys {
 }
 
 type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
-
-/// The pod of a request.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PodName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid, without which another of its name could be meant.
-    pub uid: Uid,
-}
 
 fn pods(namespace: &str) -> Request {
     Request::new(format!("/api/v1/namespaces/{namespace}/pods"))

@@ -6,8 +6,8 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 
-use super::events::EventKey;
-use super::pod::Uid;
+use super::event_key::EventKey;
+use super::pod_name::Uid;
 use super::requests::Error;
 use super::simulated_pod::Found;
 

@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
 
 use super::compact::{CompactList, CompactMap};
-use super::spec::or_default;
+use super::null::or_default;
 
 /// A container of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]

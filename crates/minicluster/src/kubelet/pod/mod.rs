@@ -2,15 +2,15 @@
 
 mod compact;
 mod container;
+mod null;
 mod spec;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 
-use super::requests::PodName;
+use super::pod_name::{PodName, Uid};
 use super::simulated_pod::Needs;
 
 pub use compact::CompactMap;
@@ -28,9 +28,6 @@ pub struct FateAnnotation {
     /// Its text.
     pub text: String,
 }
-
-/// A pod's uid, shared by all who keep something under it.
-pub type Uid = Arc<str>;
 
 /// A pod as last seen.
 #[derive(Clone, Debug)]

@@ -9,10 +9,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::compact::{CompactList, CompactMap};
 use super::container::{ContainerSpec, ResourceRequirements, RestartPolicy};
+use super::null::or_default;
 use crate::impl_resource::impl_resource;
 
 /// A pod.
@@ -85,15 +86,6 @@ pub struct Volume {
     pub secret: Option<SecretVolumeSource>,
     /// It shows several of them.
     pub projected: Option<ProjectedVolumeSource>,
-}
-
-/// Reads null as nothing, as the types of `k8s-openapi` do.
-pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl PodSpec {

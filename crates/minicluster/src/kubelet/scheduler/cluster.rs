@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use super::groups::{Groups, traits};
 use super::node::{Load, NodeFacts, Placed};
-use crate::kubelet::pod::Uid;
+use crate::kubelet::pod_name::Uid;
 
 /// All nodes and all pods that are on them.
 #[derive(Debug, Default)]

@@ -26,7 +26,8 @@ use self::filters::{Refusal, refuse, reject};
 use self::node::{Load, NodeFacts, Placed};
 use self::preemption::priority;
 use self::resources::Resources;
-use super::pod::{PodSpec, ResourceRequirements, RestartPolicy, SeenPod, Uid};
+use super::pod::{PodSpec, ResourceRequirements, RestartPolicy, SeenPod};
+use super::pod_name::Uid;
 use super::simulated_pod::Rejection;
 
 /// The scheduler that pods name when they name none.

@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 
 use super::labels::Labels;
 use super::resources::Resources;
-use crate::kubelet::pod::{SeenPod, Uid};
+use crate::kubelet::pod::SeenPod;
+use crate::kubelet::pod_name::Uid;
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -66,7 +66,7 @@ impl About<'_> {
 
     /// Returns when this container is started again.
     pub fn restart(&self, container: &Container) -> Restart {
-        let own = container.spec(self).and_then(|spec| spec.restart_policy).map(Restart::of);
+        let own = container.spec(self.pod).and_then(|spec| spec.restart_policy).map(Restart::of);
         match container.role {
             Role::Sidecar => Restart::Always,
             Role::App => own.unwrap_or(self.policy()),

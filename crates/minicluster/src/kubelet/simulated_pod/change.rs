@@ -18,7 +18,7 @@ impl Container {
             }
             State::Running(_) => match about.fate(self, environment) {
                 Ok(fate) => {
-                    let Some(spec) = self.spec(about) else { return };
+                    let Some(spec) = self.spec(about.pod) else { return };
                     self.fate = fate.into();
                     if let State::Running(run) = &mut self.state {
                         run.timeline = Timeline::new(spec, &self.fate, run.since, environment);
@@ -32,7 +32,7 @@ impl Container {
 
     /// Applies a changed specification: a container with another image is started again with it.
     pub(super) fn change_image(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
-        let same = self.spec(about).is_none_or(|spec| spec.image.as_deref().unwrap_or_default() == self.image);
+        let same = self.spec(about.pod).is_none_or(|spec| spec.image.as_deref().unwrap_or_default() == self.image);
         if same || about.ending {
             return;
         }

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::about::About;
 use super::backoff::Backoff;
 use super::environment::{PodEffect, PodEnvironment};
 use super::timeline::Timeline;
 use crate::kubelet::fate::CompactFate;
 use crate::kubelet::image::Image;
-use crate::kubelet::pod::ContainerSpec;
+use crate::kubelet::pod::{ContainerSpec, SeenPod};
 
 /// The role of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,36 +182,6 @@ impl Container {
         matches!(&self.state, State::Ended(exit, None) if exit.code != 0)
     }
 
-    /// Carries out the due steps, if there are any.
-    pub fn advance(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) -> bool {
-        match &self.state {
-            State::Idle => {
-                self.attempt(about, environment);
-                true
-            }
-            State::Creating(creation) if creation.due > environment.now => false,
-            State::Creating(..) if about.missing.is_some() => {
-                self.create(about, environment);
-                true
-            }
-            State::Creating(..) => about.ask(environment),
-            State::Held(Held { next: Some((due, next)), .. }) | State::Ended(_, Some((due, next)))
-                if *due <= environment.now =>
-            {
-                match *next {
-                    // The former state shows until it can start, so that nothing is written in between.
-                    NextContainerState::Attempt if about.missing.is_none() => return about.ask(environment),
-                    NextContainerState::Attempt => self.attempt(about, environment),
-                    NextContainerState::PullBackoff(until) => self.back_off_pull(until, environment),
-                    NextContainerState::CrashLoop(until) => self.loop_back(until, about, environment),
-                }
-                true
-            }
-            State::Running(_) => self.run(about, environment),
-            State::Held(_) | State::Ended(..) => false,
-        }
-    }
-
     /// Returns the next moment at which something is due by itself.
     pub fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         match &self.state {
@@ -229,8 +198,8 @@ impl Container {
     }
 
     /// Returns its part of the pod.
-    pub fn spec<'a>(&self, about: &About<'a>) -> Option<&'a ContainerSpec> {
-        let spec = &about.pod.spec;
+    pub fn spec<'a>(&self, pod: &'a SeenPod) -> Option<&'a ContainerSpec> {
+        let spec = &pod.spec;
         match self.role {
             Role::App => spec.containers.get(self.index),
             Role::Init | Role::Sidecar => spec.init_containers.get(self.index),

@@ -15,6 +15,7 @@ mod resume;
 mod run;
 mod start;
 mod status;
+mod step;
 #[cfg(test)]
 mod tests;
 mod timeline;

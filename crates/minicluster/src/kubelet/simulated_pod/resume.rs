@@ -61,7 +61,7 @@ impl Container {
         }
         match status.state.clone().unwrap_or_default() {
             ContainerState { running: Some(running), .. } => {
-                let Some(spec) = self.spec(about) else { return };
+                let Some(spec) = self.spec(about.pod) else { return };
                 let since = running.started_at.map_or(environment.now, |time| time.0);
                 let timeline = Timeline::new(spec, &self.fate, since, environment);
                 self.state = State::Running(ContainerRun { since, timeline, stop: None, failing: None });

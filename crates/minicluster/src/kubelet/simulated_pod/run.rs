@@ -57,7 +57,7 @@ impl Container {
 
     /// Tells it to stop by `deadline`; it may take less. If it was asked before, only an earlier deadline counts.
     pub(super) fn stop(&mut self, deadline: Timestamp, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
-        let hook = self.spec(about).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
+        let hook = self.spec(about.pod).and_then(|spec| spec.lifecycle.as_ref()?.pre_stop.as_ref()?.sleep.as_ref());
         let hook = hook.and_then(|sleep| u64::try_from(sleep.seconds).ok()).map_or(Duration::ZERO, Duration::from_secs);
         let wanted = match self.fate.stop {
             FateStop::After(wait) => Some(environment.later(hook.saturating_add(wait))),
@@ -118,7 +118,7 @@ impl Container {
             self.log(environment, line);
         }
         environment.effects.push(PodEffect::LogEnds { container: self.name.clone() });
-        let falls_back = self.spec(about).and_then(|spec| spec.termination_message_policy);
+        let falls_back = self.spec(about.pod).and_then(|spec| spec.termination_message_policy);
         let last_line = line.filter(|_| code != 0 && falls_back == Some(MessagePolicy::FallbackToLogsOnError));
         let exit = Exit {
             code,
@@ -146,7 +146,7 @@ impl Container {
 
     /// Kills the container after a probe failed too often.
     fn kill(&mut self, probed: Probed, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
-        let Some(spec) = self.spec(about) else { return };
+        let Some(spec) = self.spec(about.pod) else { return };
         let probe = match probed {
             Probed::Startup => spec.startup_probe.as_deref(),
             Probed::Liveness => spec.liveness_probe.as_deref(),
@@ -168,7 +168,7 @@ impl Container {
     }
 
     fn fail_probe(&mut self, told: u32, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
-        let probe = self.spec(about).and_then(|spec| spec.readiness_probe.as_deref());
+        let probe = self.spec(about.pod).and_then(|spec| spec.readiness_probe.as_deref());
         let State::Running(run) = &mut self.state else { return };
         let Some((probe, (first, period))) = probe.zip(run.timeline.probed) else {
             run.failing = None;

@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 impl Container {
     /// Begins to create it: reads its fate and pulls its image.
     pub(super) fn attempt(&mut self, about: &About<'_>, environment: &mut PodEnvironment<'_>) {
-        let Some(spec) = self.spec(about) else { return };
+        let Some(spec) = self.spec(about.pod) else { return };
         self.image = spec.image.clone().unwrap_or_default();
         match about.fate(self, environment) {
             Ok(fate) => self.fate = fate.into(),
@@ -92,7 +92,7 @@ impl Container {
             self.restarts += 1;
             self.restarting.tried(environment);
         }
-        let Some(spec) = self.spec(about) else { return };
+        let Some(spec) = self.spec(about.pod) else { return };
         let timeline = Timeline::new(spec, &self.fate, environment.now, environment);
         self.id = Some(format!("containerd://{}", new_id(environment)));
         self.state = State::Running(ContainerRun {
