@@ -274,7 +274,7 @@ const EMBEDDED: &[Row] = &[
     ),
     (
         "a body |",
-        &["crates/minicluster/src/api/call.rs BODY_LIMIT", "crates/minicluster/src/api/server.rs BODY_TIMEOUT"],
+        &["crates/minicluster/src/api/call.rs BODY_LIMIT", "crates/minicluster/src/api/answer.rs BODY_TIMEOUT"],
     ),
     (
         "what `copy` makes",
@@ -292,8 +292,8 @@ const EMBEDDED: &[Row] = &[
         &["crates/minicluster/src/api/reply.rs WARNINGS", "crates/minicluster/src/api/reply.rs WARNING"],
     ),
     ("an answer of which its", &["crates/minicluster/src/listen.rs UNREAD"]),
-    ("changes that a watch has", &["crates/minicluster/src/api/store/mod.rs WAITING"]),
-    ("changes that a watch can", &["crates/minicluster/src/api/store/mod.rs WINDOW"]),
+    ("changes that a watch has", &["crates/minicluster/src/api/store/resource_store.rs WAITING"]),
+    ("changes that a watch can", &["crates/minicluster/src/api/store/resource_store.rs WINDOW"]),
 ];
 
 /// Sentences with one number each, in the place of `{}`.

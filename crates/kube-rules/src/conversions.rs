@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::Definition;
-use super::value_ext::ValueExt;
+use super::value_ext::{ValueExt, remove};
 
 /// Annotations that pods lose.
 const DROPPED_FROM_PODS: [&str; 4] = [
@@ -60,7 +60,7 @@ pub fn through_internal(definition: &Definition, object: &mut Value) {
             if let Some(conversion) = object.pointer_mut("/spec/conversion")
                 && conversion.get("webhook").is_some_and(empty)
             {
-                super::strategy::remove(conversion, "webhook");
+                remove(conversion, "webhook");
             }
         }
         ("apps", "DaemonSet") => {

@@ -129,3 +129,20 @@ pub fn put_missing(object: &mut Value, name: &str, value: impl Into<Value>) {
         fields.insert(name.to_owned(), value.into());
     }
 }
+
+/// Restores a field of the old object.
+pub fn restore(object: &mut Value, old: &Value, name: &str) {
+    match old.get(name) {
+        // Most writes do not touch immutable fields.
+        before if object.get(name) == before => {}
+        Some(value) => object[name] = value.clone(),
+        None => remove(object, name),
+    }
+}
+
+/// Takes a field away.
+pub fn remove(object: &mut Value, name: &str) {
+    if let Value::Object(fields) = object {
+        fields.remove(name);
+    }
+}

@@ -1,7 +1,6 @@
 //! The counts behind the promises of speed: how many requests the parts of a cluster make for so many workloads, and
 //! how many reconciliations they do.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,33 +18,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::{MiniCluster, NodeSpec, Part, PodLogs, Random, controllers, kubelet};
 use crate::Clock;
-
-/// The things that are counted while tests run, apart for each thread.
-#[derive(Clone, Copy, Debug)]
-pub enum Counted {
-    /// An object of the store was read as a value.
-    Read,
-    /// An object of the store was compared with the selector of a list or a watch.
-    Selected,
-    /// Labels were held against a selector.
-    Matched,
-    /// All nodes were tried for a pod.
-    Placed,
-}
-
-thread_local! {
-    static COUNTS: [Cell<usize>; 4] = const { [const { Cell::new(0) }; 4] };
-}
-
-/// Counts one more.
-pub fn count(what: Counted) {
-    COUNTS.with(|counts| counts[what as usize].set(counts[what as usize].get() + 1));
-}
-
-/// Returns how many were counted on this thread since the last call.
-pub fn counted(what: Counted) -> usize {
-    COUNTS.with(|counts| counts[what as usize].take())
-}
+use crate::work_count::{Counted, counted};
 
 /// The number of requests of each kind: `POST pods/binding`.
 type Counts = BTreeMap<String, usize>;

@@ -23,6 +23,8 @@ mod pod_logs;
 mod random;
 mod tls;
 mod unmanaged;
+#[cfg(test)]
+mod work_count;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::super::WriteContext;
 use super::super::read::api_version;
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, remove};
 use super::check;
 use super::compare::compare;
 use super::own;
@@ -55,6 +55,6 @@ pub fn renew(object: &mut Value, applied: &Value) {
     annotations[ANNOTATION] = json!(text);
     let size = |(key, value): (&String, &Value)| key.len() + value.as_str().unwrap_or_default().len();
     if annotations.as_object().into_iter().flatten().map(size).sum::<usize>() > MOST_BYTES {
-        super::super::strategy::remove(annotations, ANNOTATION);
+        remove(annotations, ANNOTATION);
     }
 }

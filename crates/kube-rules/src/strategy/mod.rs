@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::canonical::EmptyLists;
 use super::conversions::{at_mut, template_path};
 use super::read::settle;
-use super::value_ext::{ValueExt, entries_of};
+use super::value_ext::{ValueExt, entries_of, remove, restore};
 use super::{Definition, WriteContext};
 
 pub use allocate::Allocate;
@@ -169,21 +169,4 @@ fn moved_by_writing_alone(definition: &Definition, rules: &StrategyRules, old: &
 
 fn keys(object: &Value) -> Vec<String> {
     object.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
-}
-
-/// Restores a field of the old object.
-pub fn restore(object: &mut Value, old: &Value, name: &str) {
-    match old.get(name) {
-        // Most writes do not touch immutable fields.
-        before if object.get(name) == before => {}
-        Some(value) => object[name] = value.clone(),
-        None => remove(object, name),
-    }
-}
-
-/// Takes a field away.
-pub fn remove(object: &mut Value, name: &str) {
-    if let Value::Object(fields) = object {
-        fields.remove(name);
-    }
 }

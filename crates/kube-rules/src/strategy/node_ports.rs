@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::super::Effect;
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, restore};
 use super::allocate::{Allocate, Unavailable};
-use super::restore;
 use crate::api_error::{ApiError, Cause};
 
 /// The ports on nodes that there are.

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::super::WriteContext;
 use super::super::quantity::Quantity;
 use super::super::times::{self, Precision};
-use super::super::value_ext::{ValueExt, put_missing};
-use super::{remove, restore};
+use super::super::value_ext::{ValueExt, put_missing, remove, restore};
 
 /// Returns the quality of service of a pod: `Guaranteed`, `Burstable` or `BestEffort`.
 #[must_use]

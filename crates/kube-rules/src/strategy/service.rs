@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::value_ext::{ValueExt, put_missing};
+use super::super::value_ext::{ValueExt, put_missing, remove, restore};
 use super::allocate::{Allocate, Unavailable};
-use super::{node_ports, remove, restore};
+use super::node_ports;
 
 /// Completes a new service.
 pub fn create(service: &mut Value) {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::conversions::TEMPLATE_GENERATION;
 use super::super::times::{self, Precision};
-use super::super::value_ext::{ValueExt, put_missing};
+use super::super::value_ext::{ValueExt, put_missing, remove, restore};
 use super::super::{Definition, WriteContext};
-use super::{pods, remove, restore, service};
+use super::{pods, service};
 
 /// Sets the first state of new objects.
 pub fn create(write: &WriteContext<'_>, object: &mut Value) {

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::strategy::remove;
-use super::super::value_ext::{ValueExt, repeats};
+use super::super::value_ext::{ValueExt, remove, repeats};
 use super::counts::{amount, at_most_all, count_or_percent, not_negative};
 use super::errors::{Errors, Path, Shown};
 use super::storage::claims;

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::strategy::restore;
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, restore};
 use super::counts::not_negative;
 use super::errors::{Errors, Path, Shown};
 use super::selector;

@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use super::super::strategy::remove;
-use super::super::value_ext::{ValueExt, repeated_texts};
+use super::super::value_ext::{ValueExt, remove, repeated_texts};
 use super::addresses::{legacy_address, parse_legacy, reachable};
 use super::errors::{Errors, Path, immutable};
 use super::names;

@@ -3,8 +3,7 @@
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::super::strategy::{remove, restore};
-use super::super::value_ext::ValueExt;
+use super::super::value_ext::{ValueExt, remove, restore};
 use super::counts::not_negative;
 use super::errors::{Errors, Path, Shown, immutable};
 use super::{failure_policy, names, pod, selector};

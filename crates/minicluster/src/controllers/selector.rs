@@ -49,7 +49,7 @@ impl Selector {
     /// Returns true when something with these labels is selected.
     pub fn matches(&self, labels: Option<&BTreeMap<String, String>>) -> bool {
         #[cfg(test)]
-        crate::growth::count(crate::growth::Counted::Matched);
+        crate::work_count::count(crate::work_count::Counted::Matched);
         let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
         self.0.as_ref().is_some_and(|selector| selector.matches(label))
     }

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::super::strategy::restore;
-use super::super::super::value_ext::{ValueExt, repeated_later};
+use super::super::super::value_ext::{ValueExt, repeated_later, restore};
 use super::super::errors::{Errors, Path};
 use super::volumes::In;
 use super::{only_pods, pod_spec};

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::quantity::Quantity;
-use super::super::super::strategy::restore;
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, restore};
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::{metadata, names, selector};
 use super::access_modes::access_modes;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::super::super::quantity::Quantity;
-use super::super::super::strategy::restore;
-use super::super::super::value_ext::{ValueExt, repeated_texts, repeated_values};
+use super::super::super::value_ext::{ValueExt, repeated_texts, repeated_values, restore};
 use super::super::counts::not_negative;
 use super::super::errors::{Errors, Path, immutable};
 use super::super::{names, selector};

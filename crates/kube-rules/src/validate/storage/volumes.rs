@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use super::super::super::quantity::Quantity;
-use super::super::super::strategy::remove;
-use super::super::super::value_ext::ValueExt;
+use super::super::super::value_ext::{ValueExt, remove};
 use super::super::errors::{Errors, Path, Shown, immutable};
 use super::super::names;
 use super::super::pod::iscsi::{self, Holder};

@@ -102,7 +102,7 @@ pub(super) fn scope(target: &Target, options: &ListOptions) -> Scope {
 /// Returns true when an object is asked for.
 pub(super) fn selected(object: &Stored, options: &ListOptions) -> bool {
     #[cfg(test)]
-    crate::growth::count(crate::growth::Counted::Selected);
+    crate::work_count::count(crate::work_count::Counted::Selected);
     options.labels.matches(|key| object.label(key)) && options.fields.matches(object)
 }
 

@@ -316,7 +316,7 @@ fn shared<T: PartialEq + ?Sized, V: AsRef<T> + Into<Arc<T>>>(value: V, before: O
 /// Reads a text that was written from a value here. To read all of the text at once is quicker than string by string.
 fn read(json: &[u8]) -> Value {
     #[cfg(test)]
-    crate::growth::count(crate::growth::Counted::Read);
+    crate::work_count::count(crate::work_count::Counted::Read);
     let text = std::str::from_utf8(json);
     text.ok().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }

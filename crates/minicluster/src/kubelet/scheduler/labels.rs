@@ -11,7 +11,7 @@ pub type Labels = CompactMap<String>;
 /// Returns true when labels match a selector; a missing one matches nothing, an empty one everything.
 pub fn selects(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     #[cfg(test)]
-    crate::growth::count(crate::growth::Counted::Matched);
+    crate::work_count::count(crate::work_count::Counted::Matched);
     let Some(selector) = selector else { return false };
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     let expressions = selector.match_expressions.iter().flatten();

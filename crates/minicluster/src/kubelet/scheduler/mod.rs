@@ -178,7 +178,7 @@ impl Scheduler {
     /// Returns the best node for a pod, or why each can't take it.
     fn choose(&mut self, pod: &SeenPod, asked: &Resources) -> Result<String, Vec<(String, Refusal)>> {
         #[cfg(test)]
-        crate::growth::count(crate::growth::Counted::Placed);
+        crate::work_count::count(crate::work_count::Counted::Placed);
         let neighbours = Neighbours::new(pod, &self.cluster);
         let nothing = Load::default();
         let mut refusals = Vec::new();

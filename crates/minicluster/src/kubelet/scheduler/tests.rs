@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Decision, Scheduler};
-use crate::growth::{Counted, counted};
 use crate::kubelet::pod::{Pod, SeenPod};
+use crate::work_count::{Counted, counted};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,6 +15,8 @@ mod resume;
 mod run;
 mod start;
 mod status;
+#[cfg(test)]
+mod status_promises;
 mod step;
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::needs::NeedKind;
-use super::promises::check;
+use super::status_promises::check;
 use super::{Found, Home, PodEffect, PodEnvironment, Rejection, SimulatedPod};
 use crate::Random;
 use crate::kubelet::fate::{FateRules, Script, duration};
