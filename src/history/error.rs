@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::store::disk_space::{DiskSpace, described};
+use super::disk_space::{DiskSpace, described};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, RecordId};
 
@@ -192,24 +192,6 @@ impl HistoryError {
     #[must_use]
     pub fn wants_a_new_file(&self) -> bool {
         matches!(self, HistoryError::Damaged { .. })
-    }
-}
-
-/// The reason for which a piece of work failed: SQLite refused, or we did.
-pub(in crate::history) enum Failure {
-    Sql(rusqlite::Error),
-    Ours(HistoryError),
-}
-
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Failure {
-        Failure::Sql(error)
-    }
-}
-
-impl From<HistoryError> for Failure {
-    fn from(error: HistoryError) -> Failure {
-        Failure::Ours(error)
     }
 }
 

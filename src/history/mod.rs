@@ -1,28 +1,49 @@
-//! MEMORY. The only room that uses rusqlite: the outcome of each manifest of each commit, in one SQLite file.
+//! MEMORY. The outcome of each manifest of each commit.
+//!
+//! Here are its plain types, its questions and the computations on them; `query` puts answers together from several
+//! questions, and `sqlite` keeps it all in one file: the only folder that uses rusqlite, beside which another store could
+//! stand. In go records, steps and notices of the daemon; out come answers to people, programs and the daemon itself.
 //!
 //! The file may be lost and nothing else changes: the state that belay needs is in the cluster, on the objects.
 
+mod baselines;
+mod commit_notice;
+mod disk_space;
+mod drift;
+mod entry;
 mod error;
-mod notices;
+mod fallback_template;
+mod followed;
+mod kept_evidence;
+mod lasting;
+mod noted_disputes;
+mod opened;
+mod outbox;
+mod private;
 pub mod query;
-mod store;
-mod write;
+mod records;
+mod retention;
+mod sqlite;
+mod standing;
+mod stats;
+mod templates;
+mod timeline;
 
+pub use baselines::{JudgedBake, JudgedBaseline, JudgedWrite};
+pub use drift::Drifted;
+pub use entry::{HistoryEntry, Update};
 pub use error::HistoryError;
-pub use notices::lasting::{Lasting, LastingKind, NotedLasting};
-pub use notices::{CommitOutcome, Notice, NoticeAbout, Pending};
-pub use query::baselines::{JudgedBake, JudgedBaseline, JudgedWrite};
-pub use query::drift::Drifted;
-pub use query::records::{Arrival, FAILED, Heads, Query, Resolved};
-pub use query::standing::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
-pub use query::stats::{By, Spread, Stats, StatsQuery};
-pub use query::templates::{KeptTemplate, LastGood};
-pub use query::timeline::TimelineEntry;
-pub use store::file::{History, OpenedHistory};
-pub use store::private::check_owner;
-pub use write::Update;
-pub use write::entry::HistoryEntry;
-pub use write::fallback_template::FallbackTemplate;
-pub use write::noted_disputes::NotedDispute;
-pub use write::rebuild::{Followed, Trouble};
-pub use write::retention::Retention;
+pub use fallback_template::FallbackTemplate;
+pub use followed::{Followed, Trouble};
+pub use lasting::{Lasting, LastingKind, NotedLasting};
+pub use noted_disputes::NotedDispute;
+pub use opened::OpenedHistory;
+pub use outbox::{CommitOutcome, Notice, NoticeAbout, Pending};
+pub use private::check_owner;
+pub use records::{Arrival, FAILED, Heads, Query, Resolved};
+pub use retention::Retention;
+pub use sqlite::History;
+pub use standing::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
+pub use stats::{By, Spread, Stats, StatsQuery};
+pub use templates::{KeptTemplate, LastGood};
+pub use timeline::TimelineEntry;

@@ -1,14 +1,7 @@
-//! The questions to the history, of people, of the daemon and of programs.
+//! Answers that are put together from several questions to the history, whatever it is kept in: for people, for the
+//! daemon and for programs. In go a [`History`](crate::history::History) and what a daemon publishes; out come the types
+//! of `-o json` (`answers`), the state of each source (`source_histories`) and the details of a record (`step_details`).
 
 pub mod answers;
-pub(in crate::history) mod baselines;
-#[cfg(test)]
-pub(in crate::history) mod cost;
-pub(in crate::history) mod drift;
-pub(in crate::history) mod records;
 pub mod source_histories;
-pub(in crate::history) mod standing;
-pub(in crate::history) mod stats;
 pub mod step_details;
-pub(in crate::history) mod templates;
-pub(in crate::history) mod timeline;

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::answers::{SourceAnswer, TroubleAnswer, WorkloadAnswer};
-use super::standing::{PublishedRollout, PublishedSource};
 use super::step_details::waits_for;
-use crate::history::{HeldStatus, History, HistoryError, ObjectStanding, Query, SourceStanding};
+use crate::history::{
+    HeldStatus, History, HistoryError, ObjectStanding, PublishedRollout, PublishedSource, Query, SourceStanding,
+};
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
@@ -67,7 +68,7 @@ impl SourceHistories {
         for followed in history.followed()? {
             let name = followed.source;
             let standing = history.standing(&name)?.map(|standing| standing.as_of(now));
-            let (open, ended) = (open_records(history, &name)?, history.object_standings(&name)?);
+            let (open, ended) = (open_rollouts(history, &name)?, history.object_standings(&name)?);
             let is_told = |key: &ObjectKey| standing.as_ref().is_some_and(|standing| standing.held.contains(key));
             let kept = history.kept_holds(&name)?.into_iter().filter(|(key, _)| is_told(key));
             let held = kept.map(|(key, kept)| (key, HeldStatus::of(&kept.hold))).collect();
@@ -87,7 +88,7 @@ impl SourceHistories {
     ) -> SourceHistories {
         let of = |(name, published): (String, PublishedSource)| {
             let PublishedSource { standing, under_way, ended, held, unhealthy, workloads: _ } = published;
-            let mut open = history.and_then(|history| open_records(history, &name).ok()).unwrap_or_default();
+            let mut open = history.and_then(|history| open_rollouts(history, &name).ok()).unwrap_or_default();
             for (key, rollout) in under_way {
                 let recorded = open.remove(&key);
                 open.insert(key, Open::published(rollout, recorded));
@@ -100,8 +101,8 @@ impl SourceHistories {
     }
 }
 
-/// Returns the open records of a source, with their conditions.
-fn open_records(history: &History, source: &str) -> Result<BTreeMap<ObjectKey, Open>, HistoryError> {
+/// Returns the rollouts of the open records of a source, with what they wait for.
+fn open_rollouts(history: &History, source: &str) -> Result<BTreeMap<ObjectKey, Open>, HistoryError> {
     let mut open = BTreeMap::new();
     for record in history.open_records(source)? {
         let waits_for = waits_for(history, &record)?;

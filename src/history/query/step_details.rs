@@ -1,7 +1,7 @@
 //! The details of a record's steps.
 
+use crate::history::History;
 use crate::history::error::HistoryError;
-use crate::history::store::file::History;
 use belay_core::rollout::{Outcome, Record, StepKind, Trigger, Unnoticed, is_configuration};
 
 /// Returns the dependencies of an open record: its last step names them.

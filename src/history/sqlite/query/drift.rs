@@ -1,0 +1,66 @@
+//! Objects that somebody else has changed and that belay leaves so, as configured, for `belay status`.
+
+use rusqlite::params;
+
+use crate::history::drift::Drifted;
+use crate::history::error::HistoryError;
+use crate::history::sqlite::store::file::History;
+use crate::history::sqlite::store::rows;
+use belay_core::manifest::ObjectKey;
+
+impl History {
+    /// Notes that an object has drifted and is left so. An earlier note stays.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn drifted(&self, source: &str, drifted: &Drifted) -> Result<(), HistoryError> {
+        let Drifted { object: ObjectKey { group, kind, namespace, name }, by, since } = drifted;
+        let namespace = namespace.as_deref().unwrap_or_default();
+        self.write("note what has drifted", |connection| {
+            connection
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO drifts (source, \"group\", kind, namespace, name, by, since) VALUES (?, ?, ?, ?, \
+                     ?, ?, ?)",
+                )?
+                .execute(params![source, group, kind, namespace, name, by, rows::time(*since)])?;
+            Ok(())
+        })
+    }
+
+    /// Notes that an object is as it should be again.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn put_right(&self, source: &str, object: &ObjectKey) -> Result<(), HistoryError> {
+        let ObjectKey { group, kind, namespace, name } = object;
+        let namespace = namespace.as_deref().unwrap_or_default();
+        self.write("note what is as it should be", |connection| {
+            connection
+                .prepare_cached(
+                    "DELETE FROM drifts WHERE source = ? AND \"group\" = ? AND kind = ? AND namespace = ? AND name = ?",
+                )?
+                .execute(params![source, group, kind, namespace, name])?;
+            Ok(())
+        })
+    }
+
+    /// Returns the objects of a source that have drifted and are left so.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn drifts(&self, source: &str) -> Result<Vec<Drifted>, HistoryError> {
+        self.read("look what has drifted", |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT \"group\", kind, nullif(namespace, ''), name, by, since FROM drifts WHERE source = ? ORDER BY kind, \
+                 namespace, name",
+            )?;
+            let found = statement.query_map([source], |row| {
+                Ok(Drifted { object: rows::object(row, 0)?, by: row.get(4)?, since: rows::parsed(row, 5)? })
+            })?;
+            Ok(found.collect::<Result<_, _>>()?)
+        })
+    }
+}

@@ -1,0 +1,11 @@
+//! The questions to the file. In go the questions of `history`; out come its plain types, read from rows.
+
+pub(in crate::history) mod baselines;
+#[cfg(test)]
+mod cost;
+mod drift;
+pub(in crate::history) mod records;
+mod standing;
+mod stats;
+pub(in crate::history) mod templates;
+mod timeline;
