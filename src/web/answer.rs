@@ -140,6 +140,7 @@ mod tests {
             status,
             metrics: Metrics::default(),
             state: std::path::PathBuf::new(),
+            history: crate::history::HistoryLocation::in_folder(""),
             sources: ShownSources::default().shown().1,
             clock,
         };

@@ -1,13 +1,12 @@
 //! Reads the history for an answer: beside the daemon, by a reader of its own, a few at once, and not for ever.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
 use super::problem::Problem;
-use crate::history::{History, HistoryError};
+use crate::history::{History, HistoryError, HistoryLocation};
 
 /// The number of answers that may read the history at once. SQLite reads are short; more would only wait for the disk
 /// together.
@@ -18,13 +17,13 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// The history, for reading. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct HistoryReader {
-    folder: PathBuf,
+    location: HistoryLocation,
     room: Arc<Semaphore>,
 }
 
 impl HistoryReader {
-    pub(super) fn new(folder: PathBuf) -> HistoryReader {
-        HistoryReader { folder, room: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub(super) fn new(location: HistoryLocation) -> HistoryReader {
+        HistoryReader { location, room: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Asks the history, beside the runtime's threads. It is opened each time: the daemon may have begun a fresh one.
@@ -34,11 +33,11 @@ impl HistoryReader {
     ) -> Result<T, Problem> {
         let asked = async {
             let turn = Arc::clone(&self.room).acquire_owned().await;
-            let folder = self.folder.clone();
+            let location = self.location.clone();
             tokio::task::spawn_blocking(move || {
                 // Kept until it is read, also if nobody waits for it any more.
                 let _turn = turn;
-                question(&History::read_only(&folder)?)
+                question(&location.read()?)
             })
             .await
         };
@@ -59,7 +58,7 @@ mod tests {
     async fn who_waits_for_a_turn_hears_that_it_takes_too_long() {
         let folder = tempfile::tempdir().unwrap();
         drop(History::open(folder.path(), jiff::Timestamp::UNIX_EPOCH).unwrap());
-        let history = HistoryReader::new(folder.path().to_owned());
+        let history = HistoryReader::new(HistoryLocation::in_folder(folder.path()));
         let turns = Arc::clone(&history.room).acquire_many_owned(u32::try_from(AT_ONCE).unwrap()).await.unwrap();
         let began = tokio::time::Instant::now();
         let Err(Problem::Unavailable(why)) = history.ask(|_| Ok(())).await else { panic!("all turns are taken") };

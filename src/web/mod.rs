@@ -46,6 +46,7 @@ use tracing::{debug, warn};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::daemon::Status;
+use crate::history::HistoryLocation;
 use crate::telemetry::Metrics;
 use history_reader::HistoryReader;
 pub use hook_signature::is_proven;
@@ -135,8 +136,10 @@ pub struct Shown {
     pub status: watch::Receiver<Status>,
     /// The daemon's counters.
     pub metrics: Metrics,
-    /// The folder of the history.
+    /// The state folder, with the mirrors.
     pub state: PathBuf,
+    /// The place of the history.
+    pub history: HistoryLocation,
     /// The facts about the sources, which change when the configuration is read again.
     pub sources: watch::Receiver<Arc<ShownSources>>,
     /// The clock.
@@ -171,7 +174,7 @@ impl Room {
     fn new(shown: Shown) -> Room {
         let registry = Arc::new(metrics::registry(shown.status.clone(), &shown.metrics));
         shown.sources().hooks.keys().for_each(|source| shown.metrics.hook(source));
-        let history = HistoryReader::new(shown.state.clone());
+        let history = HistoryReader::new(shown.history.clone());
         Room {
             history,
             registry,

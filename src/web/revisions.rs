@@ -64,6 +64,7 @@ mod tests {
             status,
             metrics: Metrics::default(),
             state: std::path::PathBuf::new(),
+            history: crate::history::HistoryLocation::in_folder(""),
             sources: ShownSources { clusters: [("shop".to_owned(), cluster)].into(), ..ShownSources::default() }
                 .shown()
                 .1,

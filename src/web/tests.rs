@@ -12,6 +12,7 @@ async fn open(allowed: &[&str]) -> (Web, watch::Sender<Status>) {
         status,
         metrics: Metrics::default(),
         state: PathBuf::new(),
+        history: HistoryLocation::in_folder(""),
         sources: ShownSources::default().shown().1,
         clock,
     };

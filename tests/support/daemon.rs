@@ -7,7 +7,7 @@ use belay::clock::Clock;
 use belay::cluster::Cluster;
 use belay::config::SourceConfig;
 use belay::daemon::{Daemon, DaemonError, LookRequest, Pruning, Reload, SourceStatus, Status};
-use belay::history::{History, Query, Retention};
+use belay::history::{History, HistoryLocation, Query, Retention};
 use belay::render::Tools;
 use belay::telemetry::Metrics;
 use belay::web::{Hook, Shown, ShownSources};
@@ -299,6 +299,7 @@ impl World {
             status: self.listen(),
             metrics: self.metrics(),
             state: self.repository.beside("state"),
+            history: HistoryLocation::in_folder(&self.repository.beside("state")),
             sources: sources.shown().1,
             clock: self.clock.clone(),
         }

@@ -21,6 +21,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, Connector, connect, without_credentials};
 use crate::config::Span;
 use crate::daemon::ask_daemon;
+use crate::history::HistoryLocation;
 use crate::regular_file::open_regular;
 use crate::systemd_unit::is_credential;
 
@@ -350,6 +351,11 @@ impl Globals {
         let named = self.state_dir.clone().or_else(named_by_systemd);
         let found = || service::to_look_at(own_state(), &Service::of_this_machine(), service::is_root());
         named.or_else(found).context("failed to find a state folder: say --state-dir DIR")
+    }
+
+    /// Returns the place of the history for commands that only read.
+    pub fn history_to_look_at(&self) -> anyhow::Result<HistoryLocation> {
+        Ok(HistoryLocation::in_folder(&self.state_to_look_at()?))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError};
 use crate::daemon::recollect;
 use crate::history::query::answers::{CommitInfo, RecordAnswer};
-use crate::history::{History, HistoryError, Query};
+use crate::history::{History, HistoryError, HistoryLocation, Query};
 use belay_core::rollout::{Commit, CommitId, Rebuilt, Record, read_change_cause};
 
 /// A readable history, and its gaps.
@@ -44,8 +44,8 @@ impl HistoryView {
     /// Opens the daemon's history. If there is none here, or it can't be read, the records are rebuilt from the
     /// cluster, and a note names the missing parts.
     pub(in crate::cli) async fn open(globals: &Globals) -> anyhow::Result<HistoryView> {
-        let folder = globals.state_to_look_at()?;
-        let error = match History::read_only(&folder) {
+        let location = globals.history_to_look_at()?;
+        let error = match location.read() {
             Ok(history) => return Ok(history.into()),
             Err(error @ (HistoryError::Missing { .. } | HistoryError::Damaged { .. })) => error,
             Err(error) => return Err(error.into()),
@@ -59,7 +59,7 @@ impl HistoryView {
         let (told, namespace) = asked
             .await
             .with_context(|| format!("{error}; {elsewhere}; and the cluster can't be asked for what it holds of it"))?;
-        let view = HistoryView::rebuilt(told, &Repositories::at_hand(&folder), namespace.as_deref())?;
+        let view = HistoryView::rebuilt(told, &Repositories::at_hand(location.folder()), namespace.as_deref())?;
         progress(format!("note: {error}; {elsewhere}"));
         progress("note: this is what the cluster and Git hold. Missing:");
         view.missing.iter().for_each(|missing| progress(format!("  - {missing}")));
@@ -70,7 +70,7 @@ impl HistoryView {
     fn rebuilt(told: Rebuilt, git: &Repositories, only: Option<&str>) -> anyhow::Result<HistoryView> {
         let now = Clock::system().now();
         let folder = tempfile::tempdir().context("failed to make a temporary folder")?;
-        let (history, _) = History::open(folder.path(), now)?;
+        let (history, _) = HistoryLocation::in_folder(folder.path()).open(now)?;
         let ids: BTreeSet<&CommitId> = told.records.iter().map(|record| &record.commit).collect();
         let commits: Vec<Commit> = ids.iter().filter_map(|id| git.commit(id)).collect();
         let mut by_source: BTreeMap<&str, Vec<Record>> = BTreeMap::new();

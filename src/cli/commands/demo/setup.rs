@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::daemon::Daemon;
 use crate::git::{Credentials, Edit, Location, Signing, WorkingCopy, create_bare};
-use crate::history::{History, Query};
+use crate::history::{History, HistoryLocation, Query};
 use belay_core::rollout::CommitId;
 use minicluster::MiniCluster;
 
@@ -52,7 +52,7 @@ impl DemoSetup {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let embedded = embedded::start(MiniCluster::builder(), address, new_token()?).await?;
         let clock = Clock::system();
-        let (history, _) = History::open(&state, clock.now())?;
+        let (history, _) = HistoryLocation::in_folder(&state).open(clock.now())?;
         let stop = CancellationToken::new();
         let mut daemon = Daemon::new(history.clone(), clock.clone(), stop.clone());
         let source = SourceConfig { name: "shop".to_owned(), ..SourceConfig::of(bare.display().to_string()) };

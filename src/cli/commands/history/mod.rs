@@ -170,8 +170,7 @@ fn every_outcome_but_unchanged() -> BTreeSet<Outcome> {
 
 /// Returns the history file, for reading.
 pub(in crate::cli) fn open(globals: &Globals) -> anyhow::Result<History> {
-    let folder = globals.state_to_look_at()?;
-    History::read_only(&folder).map_err(|error| match error {
+    globals.history_to_look_at()?.read().map_err(|error| match error {
         HistoryError::Missing { .. } => {
             let hint = Service::of_this_machine().hint();
             anyhow::anyhow!("{error}; say --state-dir DIR if the daemon keeps its state elsewhere{hint}")

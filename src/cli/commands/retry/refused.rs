@@ -23,7 +23,7 @@ pub(super) type Refused = BTreeMap<ObjectKey, (String, String)>;
 /// Takes those words off the list that name an object which the daemon's history knows to be refused or to wait. Without that
 /// history, none.
 pub(super) fn take_refused(globals: &Globals, on: &mut On, namespace: &str) -> Refused {
-    let history = globals.state_to_look_at().ok().and_then(|folder| History::read_only(&folder).ok());
+    let history = globals.history_to_look_at().ok().and_then(|location| location.read().ok());
     let known = history.and_then(|history| refused(&history).ok()).unwrap_or_default();
     let mut taken = Refused::new();
     on.workloads.retain(|word| {

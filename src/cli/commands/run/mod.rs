@@ -32,7 +32,7 @@ use crate::config::{
 };
 use crate::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status, answer_commands};
 use crate::git::Location;
-use crate::history::{History, OpenedHistory, Retention};
+use crate::history::{History, HistoryLocation, OpenedHistory, Retention};
 use crate::render::Tools;
 use crate::state_folder::StateFolder;
 use crate::telemetry::{self, LogFormat, Systemd};
@@ -108,7 +108,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     // The lock comes before anything is opened: the state of another daemon is left alone.
     History::make_folder(&state)?;
     let mut identity = identity::of(&state)?;
-    let history = open_history(&state, &clock, &config)?;
+    let location = HistoryLocation::in_folder(state.clone());
+    let history = open_history(&location, &clock, &config)?;
     let stop = CancellationToken::new();
     let embedded = if args.embedded { Some(start_embedded(state.path()).await?) } else { None };
     let pruning = if args.allow_prune { Pruning::Unlimited } else { Pruning::Limited };
@@ -121,7 +122,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     sources.into_iter().try_for_each(|(source, cluster)| daemon.follow(source, &cluster))?;
     let (reloads, status) = (daemon.reloads(), daemon.status());
     let (shown, sources) = shown_sources(&config, clusters, &daemon.look_requests()).shown();
-    let _web = open_web(&config, &daemon, sources, state.path(), &clock).await?;
+    let _web = open_web(&config, &daemon, sources, &location, &clock).await?;
     let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
     let systemd = Systemd::of_this_process();
     tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), status.clone()));
@@ -164,8 +165,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
 }
 
 /// Opens the history, which forgets the sources that the configuration does not name any more.
-fn open_history(state: &StateFolder, clock: &Clock, config: &Config) -> anyhow::Result<History> {
-    let (history, opened) = History::open(state.clone(), clock.now())?;
+fn open_history(location: &HistoryLocation, clock: &Clock, config: &Config) -> anyhow::Result<History> {
+    let (history, opened) = location.open(clock.now())?;
     if let OpenedHistory::SetAside { why, to } = &opened {
         warn!(why, to = %to.display(), "the history could not be read and was set aside; a fresh one was begun");
     }
@@ -178,14 +179,15 @@ async fn open_web(
     config: &Config,
     daemon: &Daemon,
     sources: watch::Receiver<Arc<ShownSources>>,
-    state: &Path,
+    location: &HistoryLocation,
     clock: &Clock,
 ) -> anyhow::Result<Option<Web>> {
     let Some(address) = config.web.listen else { return Ok(None) };
     let shown = Shown {
         status: daemon.status(),
         metrics: daemon.metrics(),
-        state: state.to_owned(),
+        state: location.folder().to_owned(),
+        history: location.clone(),
         sources,
         clock: clock.clone(),
     };

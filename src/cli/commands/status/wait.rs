@@ -44,17 +44,18 @@ pub(in crate::cli) async fn wait(
     timeout: Span,
     output: Format,
 ) -> anyhow::Result<Exit> {
-    let folder = globals.state_to_look_at()?;
+    let location = globals.history_to_look_at()?;
+    let folder = location.folder();
     // `HEAD` and names of branches mean a commit of the working copy here.
-    let named = named(&Repositories::at_hand(&folder), commit)?;
+    let named = named(&Repositories::at_hand(folder), commit)?;
     let (mut missing, mut untouched) = (0, 0);
     let (mut telling, mut pending_retry) = (WaitProgress::default(), PendingRetry::default());
     let waiting = async {
         loop {
-            match History::read_only(&folder) {
+            match location.read() {
                 Ok(history) => {
                     let found = through(&history, named.as_ref(), commit)?;
-                    let git = Repositories::at_hand(&folder);
+                    let git = Repositories::at_hand(folder);
                     let found = match found {
                         Some(found) => Some(found),
                         None => untouched_by(&history, &git, named.as_ref(), commit)?.filter(|_| {
@@ -73,7 +74,7 @@ pub(in crate::cli) async fn wait(
                         continue;
                     }
                     let records = records_of(&history, named.as_ref(), commit)?;
-                    if let Some(no_use) = telling.look(globals, (&folder, &history), &records).await {
+                    if let Some(no_use) = telling.look(globals, (folder, &history), &records).await {
                         let id = named.clone().or_else(|| records.first().map(|record| record.commit.clone()));
                         return Ok((no_use_to_wait(no_use, id, records)?, history));
                     }
@@ -250,8 +251,8 @@ fn untouched_by(
 
 /// Returns the unfinished objects of a commit, with the reasons: a waiting one names its dependencies.
 async fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
-    let (Ok(folder), Some(id)) = (globals.state_to_look_at(), id) else { return Vec::new() };
-    let Ok(history) = History::read_only(&folder) else { return Vec::new() };
+    let (Ok(location), Some(id)) = (globals.history_to_look_at(), id) else { return Vec::new() };
+    let Ok(history) = location.read() else { return Vec::new() };
     let query = Query { commit: Some(id.to_string()), ..Query::default() };
     let records = history.records(&query).unwrap_or_default();
     let open = records.iter().filter(|record| !record.outcome.is_final());
@@ -263,8 +264,8 @@ async fn not_through(globals: &Globals, id: Option<&CommitId>) -> Vec<String> {
         })
         .collect();
     if records.is_empty() {
-        let blocked = why::blocked(&folder, &history).await;
-        let why = why::nothing(&history, &Repositories::at_hand(&folder), id, &blocked).unwrap_or_default();
+        let blocked = why::blocked(location.folder(), &history).await;
+        let why = why::nothing(&history, &Repositories::at_hand(location.folder()), id, &blocked).unwrap_or_default();
         lines.extend(why.lines().map(str::to_owned));
     }
     lines

@@ -42,13 +42,13 @@ impl UndoHistory {
     /// Opens the existing history, for reading. A history that is there and can't be read is an error: without it an
     /// undo could not be held.
     pub(super) fn open(globals: &Globals) -> anyhow::Result<UndoHistory> {
-        let state = globals.state_to_look_at()?;
-        let history = match History::read_only(&state) {
+        let location = globals.history_to_look_at()?;
+        let history = match location.read() {
             Ok(history) => Some(history),
             Err(HistoryError::Missing { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(UndoHistory { history, state })
+        Ok(UndoHistory { history, state: location.folder().to_owned() })
     }
 
     /// Returns the newest manifest of a workload that the daemon took up.
