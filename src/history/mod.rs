@@ -13,6 +13,7 @@ mod drift;
 mod entry;
 mod error;
 mod fallback_template;
+mod folded;
 mod followed;
 mod kept_evidence;
 mod lasting;
