@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 
 use super::baselines::{JudgedBake, JudgedBaseline};
+use super::drift::Drifted;
 use super::templates::KeptTemplate;
-use belay_core::manifest::Complaint;
+use belay_core::manifest::{Complaint, ObjectKey};
 use belay_core::rollout::{CommitId, Evidence, Outcome, Reason, RecordId, Step, Trigger};
 
 /// The longest text of a step or a reason, in bytes. Longer ones are cut.
@@ -60,4 +61,8 @@ pub enum HistoryEntry {
     Kept(KeptTemplate),
     /// The end of a record, and when it was.
     End(RecordId, Outcome, Option<Reason>, Timestamp),
+    /// An object of a source that has drifted and is left so. An earlier note stays.
+    Drifted(String, Drifted),
+    /// An object of a source that is as it should be again.
+    PutRight(String, ObjectKey),
 }

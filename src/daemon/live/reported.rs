@@ -14,7 +14,7 @@ use crate::daemon::publish::status::{SourceStatus, put_or_remove};
 use crate::daemon::shared::context::Context;
 use crate::daemon::source::state::Source;
 use crate::daemon::source::task_result::TaskResult;
-use crate::history::Drifted;
+use crate::history::{Drifted, HistoryEntry};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{ForeignField, ObjectState, Outcome, Reason, Record, Workload, marks};
 
@@ -34,9 +34,16 @@ impl Source {
         if self.context.config.drift != Drift::Report {
             return;
         }
-        if let Err(error) = self.context.history.put_right(&self.context.config.name, key) {
-            warn!(object = %key, %error, "failed to note that it is as it should be");
-        }
+        self.note_in_history(HistoryEntry::PutRight(self.context.config.name.clone(), key.clone()));
+    }
+
+    /// Notes something in the history beside the loop, after what was noted before.
+    fn note_in_history(&mut self, note: HistoryEntry) {
+        let written = self.context.note(note);
+        self.tasks.spawn(async move {
+            written.await;
+            TaskResult::Told
+        });
     }
 
     /// Says that an object differs by somebody else's hand, and is left so.
@@ -45,9 +52,7 @@ impl Source {
         let message = format!("differs from Git by somebody else's hand ({what}); left alone, as configured");
         self.context.status.trouble(&Obstacle::Drift(key.clone()), Some(message.clone()));
         let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
-        if let Err(error) = self.context.history.drifted(&self.context.config.name, &drifted) {
-            warn!(object = %key, %error, "failed to note the drift");
-        }
+        self.note_in_history(HistoryEntry::Drifted(self.context.config.name.clone(), drifted));
         self.warn_on_object(key, served, "Drifted", message);
     }
 

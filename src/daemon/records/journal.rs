@@ -1,18 +1,15 @@
 //! The daemon's writes into the history, step by step. A step that can't be written is tried again, for an unrecorded
 //! step must not be taken.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use tokio::sync::oneshot;
 use tracing::{error, warn};
 
-use crate::backoff::Backoff;
+use super::queued_writes::WAITS;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::shared::context::Context;
-use crate::daemon::shared::journal_queue::{JournalWrite, ToWrite};
 use crate::history::{
     HistoryEntry, HistoryError, JudgedBake, JudgedBaseline, JudgedWrite, KeptTemplate, LastGood, Query, Update,
 };
@@ -21,9 +18,6 @@ use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
     Trigger, Wanted, Workload, marks, template, template_hash,
 };
-
-/// The waits between two tries to write.
-const WAITS: Backoff = Backoff::between(Duration::from_millis(100), Duration::from_secs(30));
 
 /// A clock that differs by less was not set: it is put right a little at a time.
 const CLOCK_SET: SignedDuration = SignedDuration::from_secs(2);
@@ -309,47 +303,6 @@ impl Context {
         self.journal.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes into the history until it is written. An entry that can never be written is belay's own fault: it is
-    /// logged.
-    async fn remember(&self, entries: Vec<HistoryEntry>) {
-        let mut waits = WAITS;
-        loop {
-            match self.write_with_others(entries.clone()).await {
-                Ok(refused) => {
-                    self.status.trouble(&Obstacle::History, None);
-                    for wrong in refused {
-                        error!(error = %wrong, "belay's own fault: the history refuses a step");
-                    }
-                    return;
-                }
-                Err(trouble) => {
-                    warn!(error = %trouble, "failed to write the history, trying again");
-                    self.status.trouble(&Obstacle::History, Some(trouble.to_string()));
-                    if self.mend(&trouble) {
-                        // The record went with the file: its rollout is taken up again.
-                        return;
-                    }
-                }
-            }
-            tokio::time::sleep(waits.wait()).await;
-        }
-    }
-
-    /// Writes in one transaction with all others that have something to write at this moment. Returns the refused
-    /// entries.
-    async fn write_with_others(&self, entries: Vec<HistoryEntry>) -> JournalWrite {
-        let (told, mut outcome) = oneshot::channel();
-        self.to_write().push((entries, told));
-        // Other writers queue their entries in between. The first writer that resumes writes for all.
-        tokio::task::yield_now().await;
-        if let Ok(written) = outcome.try_recv() {
-            return written;
-        }
-        let all = std::mem::take(&mut *self.to_write());
-        self.write_all(all);
-        outcome.await.expect("whoever takes it out of the list tells it")
-    }
-
     /// Moves the beginnings of what is open along where somebody has set the clock since they were written: how long it takes is
     /// counted by the clock as it is now.
     pub fn follow_the_clock(&self) {
@@ -366,31 +319,5 @@ impl Context {
             }
             Err(error) => warn!(%error, "failed to move open records along with the clock"),
         }
-    }
-
-    fn write_all(&self, all: Vec<ToWrite>) {
-        // Entries that nobody waits for any more were cancelled before they were written.
-        let all: Vec<ToWrite> = all.into_iter().filter(|(_, told)| !told.is_closed()).collect();
-        if all.is_empty() {
-            return;
-        }
-        self.follow_the_clock();
-        let written = self.history.enter(all.iter().flat_map(|(entries, _)| entries)).map_err(Arc::new);
-        if written.is_ok() {
-            self.holds.write_unwritten();
-        }
-        let mut results = written.map(Vec::into_iter);
-        for (entries, told) in all {
-            let of_these = match &mut results {
-                Ok(results) => Ok(results.by_ref().take(entries.len()).filter_map(Result::err).collect()),
-                Err(trouble) => Err(Arc::clone(trouble)),
-            };
-            // It was broken off just now.
-            drop(told.send(of_these));
-        }
-    }
-
-    fn to_write(&self) -> MutexGuard<'_, Vec<ToWrite>> {
-        self.journal.to_write.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,5 +6,6 @@
 mod charged_commits;
 pub(super) mod history_file;
 mod journal;
+mod queued_writes;
 pub(super) mod rebuild;
 mod retention;

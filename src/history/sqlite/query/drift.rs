@@ -1,9 +1,10 @@
 //! Objects that somebody else has changed and that belay leaves so, as configured, for `belay status`.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use crate::history::drift::Drifted;
 use crate::history::error::HistoryError;
+use crate::history::sqlite::failure::Failure;
 use crate::history::sqlite::store::file::History;
 use crate::history::sqlite::store::rows;
 use belay_core::manifest::ObjectKey;
@@ -15,17 +16,7 @@ impl History {
     ///
     /// When the file can't be written.
     pub fn drifted(&self, source: &str, drifted: &Drifted) -> Result<(), HistoryError> {
-        let Drifted { object: ObjectKey { group, kind, namespace, name }, by, since } = drifted;
-        let namespace = namespace.as_deref().unwrap_or_default();
-        self.write("note what has drifted", |connection| {
-            connection
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO drifts (source, \"group\", kind, namespace, name, by, since) VALUES (?, ?, ?, ?, \
-                     ?, ?, ?)",
-                )?
-                .execute(params![source, group, kind, namespace, name, by, rows::time(*since)])?;
-            Ok(())
-        })
+        self.write("note what has drifted", |connection| write_drifted(connection, source, drifted))
     }
 
     /// Notes that an object is as it should be again.
@@ -34,16 +25,7 @@ impl History {
     ///
     /// When the file can't be written.
     pub fn put_right(&self, source: &str, object: &ObjectKey) -> Result<(), HistoryError> {
-        let ObjectKey { group, kind, namespace, name } = object;
-        let namespace = namespace.as_deref().unwrap_or_default();
-        self.write("note what is as it should be", |connection| {
-            connection
-                .prepare_cached(
-                    "DELETE FROM drifts WHERE source = ? AND \"group\" = ? AND kind = ? AND namespace = ? AND name = ?",
-                )?
-                .execute(params![source, group, kind, namespace, name])?;
-            Ok(())
-        })
+        self.write("note what is as it should be", |connection| write_put_right(connection, source, object))
     }
 
     /// Returns the objects of a source that have drifted and are left so.
@@ -63,4 +45,35 @@ impl History {
             Ok(found.collect::<Result<_, _>>()?)
         })
     }
+}
+
+/// Writes down that an object has drifted, unless that is noted already.
+pub(in crate::history) fn write_drifted(
+    connection: &Connection,
+    source: &str,
+    drifted: &Drifted,
+) -> Result<(), Failure> {
+    let Drifted { object: ObjectKey { group, kind, namespace, name }, by, since } = drifted;
+    let namespace = namespace.as_deref().unwrap_or_default();
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO drifts (source, \"group\", kind, namespace, name, by, since) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![source, group, kind, namespace, name, by, rows::time(*since)])?;
+    Ok(())
+}
+
+/// Deletes the note that an object has drifted.
+pub(in crate::history) fn write_put_right(
+    connection: &Connection,
+    source: &str,
+    object: &ObjectKey,
+) -> Result<(), Failure> {
+    let ObjectKey { group, kind, namespace, name } = object;
+    connection
+        .prepare_cached(
+            "DELETE FROM drifts WHERE source = ? AND \"group\" = ? AND kind = ? AND namespace = ? AND name = ?",
+        )?
+        .execute(params![source, group, kind, namespace.as_deref().unwrap_or_default(), name])?;
+    Ok(())
 }

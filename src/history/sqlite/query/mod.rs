@@ -3,7 +3,7 @@
 pub(in crate::history) mod baselines;
 #[cfg(test)]
 mod cost;
-mod drift;
+pub(in crate::history) mod drift;
 pub(in crate::history) mod records;
 mod standing;
 mod stats;

@@ -6,6 +6,7 @@ use super::{add_step, finish, update};
 use crate::history::entry::HistoryEntry;
 use crate::history::error::HistoryError;
 use crate::history::sqlite::failure::Failure;
+use crate::history::sqlite::query::drift::{write_drifted, write_put_right};
 use crate::history::sqlite::query::templates::write_kept;
 use crate::history::sqlite::store::file::History;
 
@@ -15,6 +16,8 @@ fn write(connection: &Connection, entry: &HistoryEntry) -> Result<(), Failure> {
         HistoryEntry::Update(id, known) => update(connection, *id, known),
         HistoryEntry::Kept(kept) => write_kept(connection, kept),
         HistoryEntry::End(id, end, reason, at) => finish(connection, *id, *end, reason.as_ref(), *at),
+        HistoryEntry::Drifted(source, drifted) => write_drifted(connection, source, drifted),
+        HistoryEntry::PutRight(source, object) => write_put_right(connection, source, object),
     }
 }
 
