@@ -205,7 +205,7 @@ const CLUSTER: &[Row] = &[
     ),
     (
         "the first plan of a source",
-        &["src/daemon/rollout/deferred_kinds.rs CROWD", "src/daemon/live/deferred_watch.rs LONGEST"],
+        &["src/daemon/rollout/deferred_kinds.rs CROWD", "src/daemon/rollout/deferred_kinds.rs LONGEST"],
     ),
     (
         "a write that is answered",

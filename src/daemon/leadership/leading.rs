@@ -1,12 +1,10 @@
 //! A source from its parts: made again each time that this daemon becomes the one that may follow it.
 
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -15,7 +13,6 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::daemon::publish::noted_disputes::NotedDisputes;
-use crate::daemon::publish::queued_events::EventQueue;
 use crate::daemon::publish::status::Publisher;
 use crate::daemon::repository::beyond_limits::HeadBeyondLimits;
 use crate::daemon::repository::desired_state::DesiredState;
@@ -33,9 +30,8 @@ use crate::daemon::shared::missing::MissingNews;
 use crate::daemon::shared::requests::Requests;
 use crate::daemon::shared::rollout_slots::RolloutSlots;
 use crate::daemon::shared::source_dependency::{DependencyRequest, LookRequest, SourceDependency};
-use crate::daemon::shared::tasks::Tasks;
 use crate::daemon::source::liveness::Liveness;
-use crate::daemon::source::state::{Completion, Fetching, Recorded, Settings, Source, State, Watches};
+use crate::daemon::source::source_parts::LoopParts;
 use crate::git::{Follow, Mirror, Wake};
 use crate::history::History;
 use crate::render::{Renderer, SourcePaths, Tools};
@@ -72,10 +68,10 @@ pub struct ReadingParts {
 impl Parts {
     /// Follows the source until belay is to stop; with a leader, only while that holds the Lease.
     pub async fn lead(self, leader: Option<Leader>, stop: CancellationToken) {
-        let Some(leader) = leader else { return self.source(stop).follow().await };
+        let Some(leader) = leader else { return self.of_loop(stop).follow().await };
         while let Some(mut lease) = leader.acquire().await {
             let stop_following = stop.child_token();
-            let mut following = pin!(self.source(stop_following.clone()).follow());
+            let mut following = pin!(self.of_loop(stop_following.clone()).follow());
             let taken = tokio::select! {
                 biased;
                 () = &mut following => None,
@@ -109,7 +105,7 @@ impl Parts {
         Repository { mirror, paths, folder, desired, away, blocking_pool, units, beyond_limits, unmanaged, read_files }
     }
 
-    fn source(&self, stop: CancellationToken) -> Source {
+    fn of_loop(&self, stop: CancellationToken) -> LoopParts {
         let (cluster, name) = (&self.cluster, &self.config.name);
         let desired = watch::Sender::new(Arc::new(DesiredState::new(cluster.default_namespace())));
         let repository = self.repository(desired.subscribe(), &stop);
@@ -133,26 +129,15 @@ impl Parts {
             missing: MissingNews::default(),
             config: self.config.clone(),
         });
-        let (source, prune, drift, interval) =
-            (name.clone(), self.config.prune, self.config.drift, self.config.interval.0);
-        let folders = repository.paths.written().join(", ");
-        let empty = repository.desired();
-        let settings = Settings { source, prune, drift, comes_after: self.before.is_some(), interval, folders };
-        Source {
-            stop,
-            tasks: Tasks::default(),
-            fetching: Fetching::new(repository, desired, self.reading.follow.clone(), self.reading.wake.clone()),
-            state: State::new(empty, settings, Instant::now()),
-            handles: BTreeMap::new(),
-            plan_task: None,
-            wait_task: None,
-            watches: Watches::new(cluster, name),
-            recorded: Recorded::new(self.history.begun()),
-            completion: Completion::new(Arc::clone(&self.asked)),
-            liveness: self.liveness.of_loop(name),
-            slots_freed: self.rollout_slots.freed(),
-            events: EventQueue::default(),
+        LoopParts {
             context,
+            repository,
+            desired,
+            follow: self.reading.follow.clone(),
+            wake: self.reading.wake.clone(),
+            asked: Arc::clone(&self.asked),
+            liveness: self.liveness.of_loop(name),
+            stop,
         }
     }
 }

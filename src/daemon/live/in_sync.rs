@@ -3,15 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::cluster::ObjectText;
 use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::rollout::rollout_task::InSync;
 use crate::daemon::shared::context::Context;
 use crate::daemon::shared::live::digest;
-use crate::daemon::source::state::{Source, found_in_sync, quiet};
-use crate::daemon::source::task_result::TaskResult;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{
     Hold, IgnoredFields, Reach, Surplus, TemplateMarks, Workload, being_deleted, body, config_hash_in, held_body,
@@ -56,69 +53,33 @@ impl LiveText {
     }
 }
 
-impl Source {
-    /// Looks at a live object whose rollout has ended. It need not read the manifest again where the rollout saw just that.
-    pub fn compare_with_manifest(
-        &mut self,
-        key: &ObjectKey,
-        (live, text): (&Value, impl Into<LiveText>),
-        well: Option<InSync>,
-    ) {
-        let desired = self.desired();
-        let still = |well: &InSync| {
-            well.digest == digest(live)
-                && well.ignored_fields == self.context.ignored_fields(&desired, key)
-                && Hold::on(live).is_none()
-                && being_deleted(live).is_none()
-                && desired.hash(key).is_some_and(|hash| hash.to_string() == well.hash)
-        };
-        match well.filter(still) {
-            Some(well) => {
-                for effect in found_in_sync(&mut self.state, key.clone(), well.digest, Instant::now()) {
-                    self.perform(effect);
-                }
-            }
-            None => self.look_at(key, live, text.into()),
-        }
-    }
-
-    /// Whether a live object without a rollout still is as it should be: where that is not known, it is compared with its
-    /// manifest, beside the loop.
-    fn look_at(&mut self, key: &ObjectKey, live: &Value, text: LiveText) {
-        let desired = self.desired();
-        let digest = digest(live);
-        let facts = self.state.live.entry(key.clone()).or_default();
-        facts.seen = Some(digest);
-        if facts.suspended || !desired.has(key) {
-            return;
-        }
-        if facts.well == Some(digest) {
-            // Put right again, it is as it was before: a disagreement about it ends all the same.
-            let over = quiet(&mut self.state, key, Instant::now());
-            return over.into_iter().for_each(|effect| self.perform(effect));
-        }
-        if self.state.drift.reported.get(key) == Some(&Some(digest)) {
-            // Nobody has changed anything since.
-            return;
-        }
-        if self.state.drift.comparing.insert(key.clone(), digest) == Some(digest) {
-            return;
-        }
-        let (is_workload, is_through) = (Workload::of(key).is_some(), facts.complete || Hold::on(live).is_some());
-        let (context, key) = (Arc::clone(&self.context), key.clone());
-        self.tasks.spawn(async move {
-            let (reader, object, bytes) = (Arc::clone(&context), key.clone(), text.bytes());
-            let compare = move || {
-                let in_sync = || reader.is_in_sync(&desired, &object, &text.read());
-                !(is_workload && reader.was_broken_off(&object, is_through)) && in_sync()
-            };
-            let in_sync = context.repository.blocking_pool.run_for_text(bytes, compare).await;
-            TaskResult::Compared(key, digest, in_sync)
-        });
-    }
-}
-
 impl Context {
+    /// Returns true when a live object is as a rollout saw it at its end, and as the repository still says.
+    pub fn is_still_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value, well: &InSync) -> bool {
+        well.digest == digest(live)
+            && well.ignored_fields == self.ignored_fields(desired, key)
+            && Hold::on(live).is_none()
+            && being_deleted(live).is_none()
+            && desired.hash(key).is_some_and(|hash| hash.to_string() == well.hash)
+    }
+
+    /// Compares a live object without a rollout with its manifest. `is_through` is true for one that is complete, or held.
+    pub async fn compare(
+        self: &Arc<Context>,
+        desired: Arc<DesiredState>,
+        key: &ObjectKey,
+        text: LiveText,
+        is_through: bool,
+    ) -> bool {
+        let is_workload = Workload::of(key).is_some();
+        let (reader, object, bytes) = (Arc::clone(self), key.clone(), text.bytes());
+        let compare = move || {
+            let in_sync = || reader.is_in_sync(&desired, &object, &text.read());
+            !(is_workload && reader.was_broken_off(&object, is_through)) && in_sync()
+        };
+        self.repository.blocking_pool.run_for_text(bytes, compare).await
+    }
+
     /// Returns true when a live object matches its manifest, as far as belay can tell without the server. It blocks.
     pub fn is_in_sync(&self, desired: &DesiredState, key: &ObjectKey, live: &Value) -> bool {
         let Some(manifest) = self.read_manifest(desired, key) else { return true };

@@ -1,16 +1,15 @@
-//! Live objects: the reports of the watches, and the differences from what was applied.
+//! Live objects: their differences from what was applied, and what is published of them.
 //!
-//! In: events of the watches. Out: comparisons that are due, corrections, undos and restarts by hand, workloads that
-//! became unhealthy without a rollout.
+//! In: live objects, as the loop hands them over. Out: the results of comparisons, reports of drift, restarts and changes of
+//! size by others, the trouble with pods of workloads without a rollout. It does not know the loop.
 
-mod deferred_watch;
-mod external_changes;
+pub(super) mod external_changes;
 pub(super) mod in_sync;
+mod published_holds;
 pub(super) mod recheck;
 mod recovered;
 pub(super) mod reported;
 mod rights;
 mod same_object;
-mod standing;
+pub(super) mod standing;
 mod unhealthy_pods;
-mod watch_events;

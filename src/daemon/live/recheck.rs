@@ -2,9 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::daemon::planning::plan_request::{ChargedCommit, ConfigChange, PlanRequest};
+use crate::daemon::planning::planner;
 use crate::daemon::planning::refused::is_tried_again;
+use crate::daemon::repository::desired_state::DesiredState;
+use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::shared::context::Context;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
@@ -56,8 +60,26 @@ fn was_never_applied(record: &Record) -> bool {
 }
 
 impl Context {
+    /// Plans objects again that may differ from their manifests, under the head that was planned last. `patience` bounds the
+    /// wait for an API server that can't serve one of them.
+    pub async fn check(
+        self: &Arc<Context>,
+        desired: Arc<DesiredState>,
+        planned: Option<CommitId>,
+        rechecks: Vec<Recheck>,
+        patience: Option<Duration>,
+    ) -> Vec<Prepared> {
+        let reader = Arc::clone(self);
+        let read = move || {
+            let requests = rechecks.into_iter().filter_map(|one| reader.recheck(planned.as_ref(), one));
+            reader.read_requests(&desired, requests.collect::<Vec<_>>()).0
+        };
+        let wanted = self.repository.blocking_pool.run(read).await;
+        planner::plan(self, wanted, patience).await
+    }
+
     /// Returns the plan request for an object that is rechecked; `None` while it waits for others. It blocks.
-    pub fn recheck(&self, planned: Option<&CommitId>, recheck: Recheck) -> Option<PlanRequest> {
+    fn recheck(&self, planned: Option<&CommitId>, recheck: Recheck) -> Option<PlanRequest> {
         let Recheck { key, resumed, released, dependencies } = recheck;
         if let Some(record) = resumed {
             return Some(PlanRequest::recorded(&record, None));

@@ -7,76 +7,53 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use crate::cluster::{Backoff, ClusterError, EventKind};
-use crate::daemon::publish::status::SourceStatus;
+use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::shared::context::Context;
-use crate::daemon::source::state::Source;
-use crate::daemon::source::task_result::TaskResult;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rolling_update::NEXT;
-use belay_core::rollout::{Hold, ObjectState, Outcome, TemplateMarks, marks};
+use belay_core::rollout::{Hold, Outcome, TemplateMarks, marks};
 
-impl Source {
-    /// Tells of a workload that has just become complete, if it is said to have failed, and its newest record says so.
-    pub fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
-        if let Some(hold) = Hold::on(live).filter(|_| !self.state.rollouts.under_way.contains_key(key)) {
-            return self.correct_way_back(key, live, hold);
-        }
-        let failed = |source: &SourceStatus| source.ended.get(key).is_some_and(|one| one.state == ObjectState::Failed);
-        if self.state.rollouts.under_way.contains_key(key) || !self.context.status.read(failed).unwrap_or_default() {
-            return;
-        }
-        let (context, key, live) = (Arc::clone(&self.context), key.clone(), Arc::new(live.clone()));
-        let desired = self.desired();
-        self.tasks.spawn(async move {
-            let (reader, object, seen) = (Arc::clone(&context), key.clone(), Arc::clone(&live));
-            let newest = move || {
-                let record = reader.newest_record(&object).filter(|record| record.outcome == Outcome::Failed)?;
-                let is_its = marks::annotation(&seen, marks::COMMIT) == Some(record.commit.as_str());
-                // Somebody may have given it another template, which the mark does not tell.
-                let is_its = is_its && reader.is_in_sync(&desired, &object, &seen);
-                is_its.then(|| reader.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default())
-            };
-            let Some(cause) = context.repository.blocking_pool.run_for_object(newest).await else {
-                return TaskResult::Told;
-            };
-            let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
-            info!(object = %key, message, "recovered");
-            context.tell(&key, &live, EventKind::Normal, "RolloutRecovered", message);
-            TaskResult::Recovered(key)
-        });
+impl Context {
+    /// Tells of a workload that has just become complete, if its newest record says that it failed. Returns true if that is so.
+    pub async fn tell_recovered(self: &Arc<Context>, desired: Arc<DesiredState>, key: &ObjectKey, live: Value) -> bool {
+        let live = Arc::new(live);
+        let (reader, object, seen) = (Arc::clone(self), key.clone(), Arc::clone(&live));
+        let newest = move || {
+            let record = reader.newest_record(&object).filter(|record| record.outcome == Outcome::Failed)?;
+            let is_its = marks::annotation(&seen, marks::COMMIT) == Some(record.commit.as_str());
+            // Somebody may have given it another template, which the mark does not tell.
+            let is_its = is_its && reader.is_in_sync(&desired, &object, &seen);
+            is_its.then(|| reader.commit(&record.commit).map(|commit| commit.change_cause()).unwrap_or_default())
+        };
+        let Some(cause) = self.repository.blocking_pool.run_for_object(newest).await else { return false };
+        let message = format!("{cause}: complete, but only after its deadline; its record stays failed");
+        info!(object = %key, message, "recovered");
+        self.tell(key, &live, EventKind::Normal, "RolloutRecovered", message);
+        true
     }
 
-    /// Corrects the verdict on a held workload that is complete on another revision than the one that failed.
-    fn correct_way_back(&mut self, key: &ObjectKey, live: &Value, hold: Hold) {
-        let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
-        self.tasks.spawn(async move {
-            if has_next_controller(&context, &key, &live).await {
-                return TaskResult::Told;
-            }
-            let (writer, object, marks) = (Arc::clone(&context), key.clone(), TemplateMarks::on(&live));
-            let correct = move || {
-                let record = writer.newest_rollout(&object).filter(|record| record.is_back(&hold, &marks))?;
-                match writer.history.correct_way_back(record.id, writer.clock.now()) {
-                    Ok(()) => Some(record),
-                    Err(error) => {
-                        warn!(object = %object, %error, "failed to correct the verdict on the way back");
-                        None
-                    }
+    /// Corrects the verdict on a held workload that is complete on another revision than the one that failed. Returns true if
+    /// that is so.
+    pub async fn correct_way_back(self: &Arc<Context>, key: &ObjectKey, live: Value, hold: Hold) -> bool {
+        if has_next_controller(self, key, &live).await {
+            return false;
+        }
+        let (writer, object, marks) = (Arc::clone(self), key.clone(), TemplateMarks::on(&live));
+        let correct = move || {
+            let record = writer.newest_rollout(&object).filter(|record| record.is_back(&hold, &marks))?;
+            match writer.history.correct_way_back(record.id, writer.clock.now()) {
+                Ok(()) => Some(record),
+                Err(error) => {
+                    warn!(object = %object, %error, "failed to correct the verdict on the way back");
+                    None
                 }
-            };
-            let Some(record) = context.repository.blocking_pool.run(correct).await else { return TaskResult::Told };
-            let message = format!("complete on its last good revision after all; {} stays held", record.commit.short());
-            info!(object = %key, message, "the way back is through");
-            context.tell(&key, &live, EventKind::Normal, "RolledBack", message);
-            TaskResult::Recovered(key)
-        });
-    }
-
-    /// Notes that the live object is as in the head: the status does not go on calling it failed.
-    pub fn recovered(&mut self, key: &ObjectKey) {
-        if !self.state.rollouts.under_way.contains_key(key) {
-            self.note_standing(key, None);
-        }
+            }
+        };
+        let Some(record) = self.repository.blocking_pool.run(correct).await else { return false };
+        let message = format!("complete on its last good revision after all; {} stays held", record.commit.short());
+        info!(object = %key, message, "the way back is through");
+        self.tell(key, &live, EventKind::Normal, "RolledBack", message);
+        true
     }
 }
 

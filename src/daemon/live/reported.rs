@@ -12,8 +12,6 @@ use crate::daemon::publish::dispute::Dispute;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::status::{SourceStatus, put_or_remove};
 use crate::daemon::shared::context::Context;
-use crate::daemon::source::state::Source;
-use crate::daemon::source::task_result::TaskResult;
 use crate::history::{Drifted, HistoryEntry};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{ForeignField, ObjectState, Outcome, Reason, Record, Workload, marks};
@@ -21,89 +19,52 @@ use belay_core::rollout::{ForeignField, ObjectState, Outcome, Reason, Record, Wo
 /// The number of fields that a message names.
 const NAMED: usize = 3;
 
-impl Source {
+impl Context {
     /// Says that an object is no longer reported as drifted, if it was. An object that was taken up again, and is as its manifest
-    /// says, is no longer suspended, also if its last record says so.
-    pub fn no_drift(&mut self, key: &ObjectKey) {
-        self.context.status.trouble(&Obstacle::Drift(key.clone()), None);
+    /// says, is no longer suspended, also if its last record says so. Returns the note for the history, if drift is noted.
+    pub fn no_drift(&self, key: &ObjectKey, is_suspended: bool) -> Option<HistoryEntry> {
+        self.status.trouble(&Obstacle::Drift(key.clone()), None);
         let ended = |source: &SourceStatus| source.ended.get(key).map(|one| one.state);
-        let is_suspended = self.state.live.get(key).is_some_and(|facts| facts.suspended);
-        if !is_suspended && self.context.status.read(ended).flatten() == Some(ObjectState::Suspended) {
+        if !is_suspended && self.status.read(ended).flatten() == Some(ObjectState::Suspended) {
             self.note_standing(key, None);
         }
-        if self.context.config.drift != Drift::Report {
-            return;
+        if self.config.drift != Drift::Report {
+            return None;
         }
-        self.note_in_history(HistoryEntry::PutRight(self.context.config.name.clone(), key.clone()));
+        Some(HistoryEntry::PutRight(self.config.name.clone(), key.clone()))
     }
 
-    /// Notes something in the history beside the loop, after what was noted before.
-    fn note_in_history(&mut self, note: HistoryEntry) {
-        let written = self.context.note(note);
-        self.tasks.spawn(async move {
-            written.await;
-            TaskResult::Told
-        });
-    }
-
-    /// Says that an object differs by somebody else's hand, and is left so.
-    pub fn report_drift(&mut self, key: &ObjectKey, served: Option<Served>, by: String, fields: &[ForeignField]) {
+    /// Says that an object differs by somebody else's hand, and is left so. Returns the report, and the note for the history.
+    pub fn report_drift(&self, key: &ObjectKey, by: String, fields: &[ForeignField]) -> (String, HistoryEntry) {
         let what = if fields.is_empty() { by.clone() } else { format!("{by}: {}", paths(fields)) };
         let message = format!("differs from Git by somebody else's hand ({what}); left alone, as configured");
-        self.context.status.trouble(&Obstacle::Drift(key.clone()), Some(message.clone()));
-        let drifted = Drifted { object: key.clone(), by, since: self.context.clock.now() };
-        self.note_in_history(HistoryEntry::Drifted(self.context.config.name.clone(), drifted));
-        self.warn_on_object(key, served, "Drifted", message);
-    }
-
-    /// Says that somebody else and belay disagree about an object, or that they no longer do.
-    pub fn disagree(&mut self, key: &ObjectKey, dispute: Option<&Dispute>) {
-        let message = self.context.disagree(key, dispute);
-        self.watch_revisions(key, dispute);
-        let Some(is_news) = message else { return };
-        let served = self.watches.watched.serving_group(&key.group, &key.kind);
-        self.warn_on_object(key, served, "Disagreement", is_news);
-    }
-
-    /// Says where the good revisions of a workload that somebody keeps changing are gone from the cluster.
-    fn watch_revisions(&mut self, key: &ObjectKey, dispute: Option<&Dispute>) {
-        let is_template =
-            |dispute: &Dispute| dispute.fields.iter().any(|field| field.path.starts_with("spec.template"));
-        let served = self.watches.watched.serving_group(&key.group, &key.kind);
-        let served = served.filter(|_| Workload::of(key).is_some_and(Workload::can_go_back));
-        let (Some(served), true) = (served, dispute.is_some_and(is_template)) else {
-            return self.context.status.trouble(&Obstacle::Revisions(key.clone()), None);
-        };
-        let (context, key) = (Arc::clone(&self.context), key.clone());
-        self.tasks.spawn(async move {
-            let lost = context.lost_revision(&key, &served).await;
-            context.status.trouble(&Obstacle::Revisions(key.clone()), lost);
-            TaskResult::Told
-        });
+        self.status.trouble(&Obstacle::Drift(key.clone()), Some(message.clone()));
+        let drifted = Drifted { object: key.clone(), by, since: self.clock.now() };
+        (message, HistoryEntry::Drifted(self.config.name.clone(), drifted))
     }
 
     /// Reports that a change by somebody else can't be corrected, and why.
-    pub fn say_not_corrected(&mut self, key: &ObjectKey, fields: &[ForeignField], reason: &Reason) {
+    pub fn say_not_corrected(&self, key: &ObjectKey, fields: &[ForeignField], reason: &Reason) {
         let what = if fields.is_empty() { String::new() } else { format!(" ({})", named(fields)) };
         let message = format!("differs from Git{what} and can't be put right: {reason}; belay tries again");
         warn!(object = %key, message, "drifted");
-        self.context.status.trouble(&Obstacle::Drift(key.clone()), Some(message));
+        self.status.trouble(&Obstacle::Drift(key.clone()), Some(message));
     }
 
-    fn warn_on_object(&mut self, key: &ObjectKey, served: Option<Served>, reason: &'static str, message: String) {
-        let Some(served) = served else { return };
-        let (context, key) = (Arc::clone(&self.context), key.clone());
-        self.tasks.spawn(async move {
-            let read = Backoff::until_answered(|_| {}, || context.cluster.get(&key, &served));
-            if let Ok(Some(live)) = read.await {
-                context.tell_at_once(&key, &live, EventKind::Warning, reason, message).await;
-            }
-            TaskResult::Told
-        });
+    /// Sends a warning about a live object as an Event.
+    pub async fn warn_on_object(&self, key: &ObjectKey, served: &Served, reason: &'static str, message: String) {
+        let read = Backoff::until_answered(|_| {}, || self.cluster.get(key, served));
+        if let Ok(Some(live)) = read.await {
+            self.tell_at_once(key, &live, EventKind::Warning, reason, message).await;
+        }
     }
-}
 
-impl Context {
+    /// Says if the good revisions of a workload that somebody keeps changing are gone from the cluster.
+    pub async fn watch_revisions(self: &Arc<Context>, key: &ObjectKey, served: &Served) {
+        let lost = self.lost_revision(key, served).await;
+        self.status.trouble(&Obstacle::Revisions(key.clone()), lost);
+    }
+
     /// Returns the sentence about the last good revision before the present one, if the cluster does not keep it any
     /// more: each change of a pod template is a revision, and only so many are kept.
     async fn lost_revision(self: &Arc<Context>, key: &ObjectKey, served: &Served) -> Option<String> {
@@ -164,6 +125,12 @@ fn message(dispute: &Dispute, now: Timestamp) -> String {
     format!(
         "{by} and belay disagree about {about} since {since}: put right {times} times, by now every {wait:?} at most"
     )
+}
+
+/// Returns true when somebody keeps changing the pod template of a workload that can go back.
+pub fn is_about_revisions(key: &ObjectKey, dispute: &Dispute) -> bool {
+    Workload::of(key).is_some_and(Workload::can_go_back)
+        && dispute.fields.iter().any(|field| field.path.starts_with("spec.template"))
 }
 
 /// Returns the time since which a disagreement lasts.

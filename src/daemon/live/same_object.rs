@@ -1,14 +1,8 @@
 //! One live object, and the names under which manifests have it: the namespace in a manifest means nothing where only the
 //! cluster knows that its kind is cluster-wide.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use tracing::info;
-
 use crate::cluster::Seen;
 use crate::daemon::repository::desired_state::DesiredState;
-use crate::daemon::repository::head_change::Charged;
-use crate::daemon::source::state::Source;
 use belay_core::manifest::ObjectKey;
 
 impl DesiredState {
@@ -21,9 +15,7 @@ impl DesiredState {
         let mut written = self.paths().flat_map(|path| self.objects_in(path));
         written.find(|written| written.may_name(key, namespaced))
     }
-}
 
-impl Source {
     /// Returns an observation under the name that the repository has for its object.
     pub fn under_its_name(&self, seen: Seen) -> Seen {
         match seen {
@@ -35,28 +27,9 @@ impl Source {
     }
 
     fn name_of(&self, key: ObjectKey) -> ObjectKey {
-        if key.namespace.is_some() || self.state.desired.mentions(&key) {
+        if key.namespace.is_some() || self.mentions(&key) {
             return key;
         }
-        self.state.desired.written_as(&key, false).cloned().unwrap_or(key)
-    }
-
-    /// Takes those out of what has left that the new head has under another name. Returns their former names.
-    pub fn take_renamed(&mut self, removed: &mut BTreeMap<ObjectKey, Charged>) -> BTreeSet<ObjectKey> {
-        let desired = self.desired();
-        let mut renamed = BTreeSet::new();
-        for before in removed.keys() {
-            let Some(served) = self.watches.watched.serving_group(&before.group, &before.kind) else { continue };
-            let Some(now) = desired.written_as(before, served.namespaced) else { continue };
-            info!(object = %before, now = %now, "the same object under another name");
-            renamed.insert(before.clone());
-            if !served.namespaced
-                && let Some(facts) = self.state.live.remove(before)
-            {
-                self.state.live.insert(now.clone(), facts);
-            }
-        }
-        removed.retain(|key, _| !renamed.contains(key));
-        renamed
+        self.written_as(&key, false).cloned().unwrap_or(key)
     }
 }

@@ -2,74 +2,71 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::config::OnFailure;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::status::{SourceStatus, put_or_remove};
+use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::repository::head_change::{Charged, HeadChange};
 use crate::daemon::rollout::rollout_task::{End, RolloutEnd};
 use crate::daemon::shared::context::Context;
-use crate::daemon::source::state::{RetryCause, Source};
-use crate::daemon::source::task_result::{EndedRecord, TaskResult};
 use crate::history::{ObjectStanding, Query};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{
-    CommitId, ObjectState, Outcome, Reason, ReasonCode, Record, RecordId, Workload, is_well, marks,
-};
+use belay_core::rollout::{CommitId, ObjectState, Outcome, Reason, ReasonCode, Record, RecordId, is_well, marks};
 
-impl Source {
-    /// Takes up the bad ends from before the daemon stopped, from the newest record of each object.
-    pub fn resume_standings(&mut self) {
-        let source = &self.context.config.name;
-        let noted = self.context.history.object_standings(source).unwrap_or_else(|error| {
+impl Context {
+    /// Takes up the bad ends from before the daemon stopped, from the newest record of each object. Returns the objects that
+    /// ended because something is missing.
+    pub fn resume_standings(&self, desired: &DesiredState) -> Vec<ObjectKey> {
+        let source = &self.config.name;
+        let noted = self.history.object_standings(source).unwrap_or_else(|error| {
             warn!(%error, "failed to ask the history what had ended badly");
             Default::default()
         });
         let outcomes = Outcome::ALL.into_iter().filter(|outcome| outcome.is_final());
         let outcomes = outcomes.filter(|outcome| !is_well(*outcome) || *outcome == Outcome::Orphaned).collect();
         let query = Query { source: Some(source.clone()), outcomes, ..Query::default() };
-        let ended = self.context.history.records(&query).unwrap_or_else(|error| {
+        let ended = self.history.records(&query).unwrap_or_else(|error| {
             warn!(%error, "failed to ask the history what had ended badly");
             Vec::new()
         });
-        let first = self.context.history.standing(source).ok().flatten().is_none();
+        let first = self.history.standing(source).ok().flatten().is_none();
         let mut standings: BTreeMap<ObjectKey, ObjectStanding> = BTreeMap::new();
         for record in ended {
             let is_newest = |newest: Record| newest.id == record.id;
             // An orphan that has been deleted meanwhile is not recorded any more.
             let still = first || record.outcome != Outcome::Orphaned || noted.contains_key(&record.object);
-            if still && self.context.newest_record(&record.object).is_some_and(is_newest) {
-                standings.insert(record.object.clone(), self.standing_of(&record));
+            if still && self.newest_record(&record.object).is_some_and(is_newest) {
+                standings.insert(record.object.clone(), self.standing_of(desired, &record));
             }
         }
         noted.keys().filter(|key| !standings.contains_key(*key)).for_each(|key| self.note_standing(key, None));
+        let mut missing = Vec::new();
         for (key, standing) in standings {
-            // No watch tells of an object whose kind is missing.
             if standing.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::Missing) {
-                self.state.retries.put_off(&key, RetryCause::Refused, Instant::now());
+                missing.push(key.clone());
             }
             self.note_standing(&key, Some(standing));
         }
+        missing
     }
 
     /// Publishes the state of an object whose record has ended.
-    pub fn publish_end(&self, id: RecordId, outcome: Outcome) {
+    pub fn publish_end(&self, desired: &DesiredState, id: RecordId, outcome: Outcome) {
         let well = outcome.is_good();
-        let nothing_wrong = self.context.status.read(|source| source.ended.is_empty()).unwrap_or(true);
+        let nothing_wrong = self.status.read(|source| source.ended.is_empty()).unwrap_or(true);
         // Thousands end well where nothing is wrong.
         if well && nothing_wrong || matches!(outcome, Outcome::Superseded | Outcome::Unknown) || !outcome.is_final() {
             return;
         }
-        match self.context.history.record(id) {
+        match self.history.record(id) {
             Ok(Some(record)) => {
-                let standing = (!well).then(|| self.standing_of(&record));
+                let standing = (!well).then(|| self.standing_of(desired, &record));
                 self.note_standing(&record.object, standing);
             }
             Ok(None) => {}
@@ -77,66 +74,67 @@ impl Source {
         }
     }
 
-    fn standing_of(&self, record: &Record) -> ObjectStanding {
+    fn standing_of(&self, desired: &DesiredState, record: &Record) -> ObjectStanding {
         ObjectStanding {
             state: record.outcome.state(),
             commit: record.commit.clone(),
             reason: record.reason.clone(),
-            place: self.desired().locate(&record.object).map(|located| located.place).or_else(|| record.place.clone()),
+            place: desired.locate(&record.object).map(|located| located.place).or_else(|| record.place.clone()),
             since: record.ended.unwrap_or(record.started),
-            in_head: self.desired().has(&record.object),
+            in_head: desired.has(&record.object),
         }
     }
 
     /// Publishes the state of an object whose rollout has ended.
-    pub fn publish_rollout_end(&self, key: &ObjectKey, outcome: Outcome, recorded: Option<&EndedRecord>) {
+    pub fn publish_rollout_end(
+        &self,
+        desired: &DesiredState,
+        key: &ObjectKey,
+        outcome: Outcome,
+        recorded: Option<&EndedRecord>,
+    ) {
         let well = outcome.is_good();
-        let known = self.context.status.read(|source| source.ended.get(key).map(|one| one.state)).flatten();
-        let is_orphan = known == Some(ObjectState::Orphaned) && !self.desired().mentions(key);
+        let known = self.status.read(|source| source.ended.get(key).map(|one| one.state)).flatten();
+        let is_orphan = known == Some(ObjectState::Orphaned) && !desired.mentions(key);
         match recorded {
             // Its manifest left while it was rolled out, and it stays.
             _ if is_orphan && outcome != Outcome::Pruned => {}
             _ if !outcome.is_final() || matches!(outcome, Outcome::Superseded | Outcome::Unknown) => {}
             _ if well && known.is_some() => self.note_standing(key, None),
-            Some(recorded) if !well => self.note_standing(key, Some(self.standing_of(&recorded.record))),
+            Some(recorded) if !well => self.note_standing(key, Some(self.standing_of(desired, &recorded.record))),
             _ => {}
         }
     }
 
-    /// Publishes another reason of an object that is refused again. The same with another time or number in it is none, and other
-    /// words each time are told ever later.
-    pub fn still_refused(&mut self, key: &ObjectKey, reason: Reason) {
-        let known = self.context.status.read(|source| source.ended.get(key).cloned()).flatten();
-        let is_told = |known: &ObjectStanding| known.reason.as_ref().is_some_and(|told| told.is_same_trouble(&reason));
-        let Some(known) = known.filter(|known| !is_told(known)) else { return };
-        if !self.state.retries.tells_other_words(key, Instant::now()) {
-            return;
-        }
-        info!(object = %key, %reason, "still refused");
-        self.note_standing(key, Some(ObjectStanding { reason: Some(reason), ..known }));
+    /// Returns the state of an object that is refused again, if the reason is another one than the published. The same with
+    /// another time or number in it is no other.
+    pub fn refused_otherwise(&self, key: &ObjectKey, reason: &Reason) -> Option<ObjectStanding> {
+        let known = self.status.read(|source| source.ended.get(key).cloned()).flatten();
+        let is_told = |known: &ObjectStanding| known.reason.as_ref().is_some_and(|told| told.is_same_trouble(reason));
+        let known = known.filter(|known| !is_told(known))?;
+        Some(ObjectStanding { reason: Some(reason.clone()), ..known })
     }
 
     /// Notes all of it again, in a history that was begun again.
-    pub fn note_standings_again(&mut self) {
-        self.recorded.standing = None;
-        for (key, standing) in self.context.status.read(|source| source.ended.clone()).unwrap_or_default() {
+    pub fn note_standings_again(&self) {
+        for (key, standing) in self.status.read(|source| source.ended.clone()).unwrap_or_default() {
             self.note_standing(&key, Some(standing));
         }
     }
 
     /// Notes that somebody has asked to leave an object alone, or to take it up again.
-    pub fn note_suspension(&self, key: &ObjectKey, live: &Value) {
+    pub fn note_suspension(&self, desired: &DesiredState, planned: Option<&CommitId>, key: &ObjectKey, live: &Value) {
         let Some(why) = marks::suspension(live) else {
             let suspended =
                 |source: &SourceStatus| source.ended.get(key).map(|one| one.state) == Some(ObjectState::Suspended);
-            if self.context.status.read(suspended).unwrap_or_default() {
+            if self.status.read(suspended).unwrap_or_default() {
                 self.note_standing(key, None);
             }
             return;
         };
         let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
-        let Some(commit) = commit.or_else(|| self.state.planning.planned.clone()) else { return };
-        if !self.desired().mentions(key) {
+        let Some(commit) = commit.or_else(|| planned.cloned()) else { return };
+        if !desired.mentions(key) {
             return;
         }
         let standing = ObjectStanding {
@@ -144,26 +142,19 @@ impl Source {
             commit,
             reason: Some(Reason::new(ReasonCode::Suspended, why.to_owned())),
             place: None,
-            since: self.context.clock.now(),
-            in_head: self.desired().has(key),
+            since: self.clock.now(),
+            in_head: desired.has(key),
         };
         self.note_standing(key, Some(standing));
     }
 
     /// Takes the revisions of a workload up again. If that fails, an undo with kubectl to one of them suspends it
     /// again, which its status shows.
-    pub fn take_up_revisions(&mut self, key: &ObjectKey, live: &Value) {
-        if Workload::of(key) != Some(Workload::Deployment) {
-            return;
+    pub async fn take_up_revisions(&self, key: &ObjectKey, live: &Value) {
+        let _room = self.requests.room().await;
+        if let Err(error) = self.cluster.take_up_revisions(key, live).await {
+            warn!(object = %key, %error, "its revisions still ask to leave it alone");
         }
-        let (context, key, live) = (Arc::clone(&self.context), key.clone(), live.clone());
-        self.tasks.spawn(async move {
-            let _room = context.requests.room().await;
-            if let Err(error) = context.cluster.take_up_revisions(&key, &live).await {
-                warn!(object = %key, %error, "its revisions still ask to leave it alone");
-            }
-            TaskResult::Told
-        });
     }
 
     /// Removes an object that is gone from the status: if it was orphaned, or its deletion took too long, nobody has to
@@ -172,73 +163,64 @@ impl Source {
         let hung = |reason: &Reason| reason.code == ReasonCode::DeletionHangs;
         let left = |one: &ObjectStanding| one.state == ObjectState::Orphaned || one.reason.as_ref().is_some_and(hung);
         let orphaned = |source: &SourceStatus| source.ended.get(key).is_some_and(left);
-        if self.context.status.read(orphaned).unwrap_or_default() {
+        if self.status.read(orphaned).unwrap_or_default() {
             self.note_standing(key, None);
         }
     }
 
     /// Publishes again that an object is orphaned that somebody has deleted and made again as it was.
-    pub fn tell_orphan_again(&self, key: &ObjectKey) {
-        let is_known = self.context.config.prune || !self.state.knows_its_head() || self.state.live.contains_key(key);
-        if is_known || self.desired().mentions(key) {
-            return;
-        }
-        let newest = self.context.newest_record(key).filter(|record| record.outcome == Outcome::Orphaned);
+    pub fn tell_orphan_again(&self, desired: &DesiredState, key: &ObjectKey) {
+        let newest = self.newest_record(key).filter(|record| record.outcome == Outcome::Orphaned);
         if let Some(record) = newest {
-            self.note_standing(key, Some(self.standing_of(&record)));
+            self.note_standing(key, Some(self.standing_of(desired, &record)));
         }
     }
 
     /// Publishes how an object stands, and notes it; with `None`, that there is nothing to be said of it any more.
     pub fn note_standing(&self, key: &ObjectKey, standing: Option<ObjectStanding>) {
-        let noted = self.context.history.object_stands(&self.context.config.name, key, standing.as_ref());
+        let noted = self.history.object_stands(&self.config.name, key, standing.as_ref());
         if let Err(error) = noted {
             warn!(object = %key, %error, "failed to note the state of an object");
         }
-        self.context.status.change(|source| put_or_remove(&mut source.ended, key, standing));
+        self.status.change(|source| put_or_remove(&mut source.ended, key, standing));
     }
 
     /// Forgets reports about objects and files that have left the repository, or that are no longer complained about.
-    /// Orphans stay until they are mentioned again, or deleted.
-    pub fn forget_what_left(&self) {
-        let desired = self.desired();
+    /// Orphans stay until they are mentioned again, or deleted. `is_open` tells whether an object has a rollout, under way or to
+    /// be taken up.
+    pub fn forget_what_left(&self, desired: &DesiredState, is_open: impl Fn(&ObjectKey) -> bool) {
         let unread: BTreeSet<String> = desired.complained_files();
         let stays = |key: &ObjectKey, standing: &ObjectStanding| match standing.state {
             ObjectState::Orphaned => !desired.mentions(key),
             _ if is_file(key) => unread.contains(&key.name),
             _ => desired.mentions(key),
         };
-        let found = self.context.status.read(|source| {
+        let found = self.status.read(|source| {
             let left = source.ended.iter().filter(|(key, one)| !stays(key, one)).map(|(key, _)| key.clone());
             let obstacles = source.obstacles.trouble.keys().filter(|obstacle| obstacle.object().is_some()).cloned();
             (left.collect::<Vec<ObjectKey>>(), obstacles.collect::<Vec<Obstacle>>())
         });
         let (left, mut obstacles) = found.unwrap_or_default();
-        let rollouts = &self.state.rollouts;
-        let is_alive = |key: &ObjectKey| {
-            desired.has(key) || rollouts.under_way.contains_key(key) || rollouts.resumed.contains_key(key)
-        };
+        let is_alive = |key: &ObjectKey| desired.has(key) || is_open(key);
         obstacles.retain(|obstacle| obstacle.object().is_some_and(|key| !is_alive(key)));
-        drop(desired);
         left.iter().for_each(|key| self.note_standing(key, None));
-        obstacles.iter().for_each(|obstacle| self.context.status.trouble(obstacle, None));
+        obstacles.iter().for_each(|obstacle| self.status.trouble(obstacle, None));
     }
 
     /// Returns the paths that an earlier run of the daemon complained about; none as soon as something is read.
-    pub fn complained_before(&self) -> BTreeSet<String> {
-        if self.desired().at.is_some() {
+    pub fn complained_before(&self, desired: &DesiredState) -> BTreeSet<String> {
+        if desired.at.is_some() {
             return BTreeSet::new();
         }
         let paths = |source: &SourceStatus| {
             source.ended.keys().filter(|key| is_file(key)).map(|key| key.name.clone()).collect()
         };
-        self.context.status.read(paths).unwrap_or_default()
+        self.status.read(paths).unwrap_or_default()
     }
 
     /// Says of objects whose manifests have moved to another file or line where these are now.
-    pub fn follow_moved_manifests(&self) {
-        let desired = self.desired();
-        let moved = self.context.status.read(|source| {
+    pub fn follow_moved_manifests(&self, desired: &DesiredState) {
+        let moved = self.status.read(|source| {
             let moved = |(key, standing): (&ObjectKey, &ObjectStanding)| {
                 let place = desired.locate(key)?.place;
                 let known = standing.place.as_ref()?;
@@ -246,52 +228,27 @@ impl Source {
             };
             source.ended.iter().filter_map(moved).collect::<Vec<_>>()
         });
-        drop(desired);
         for (key, standing) in moved.unwrap_or_default() {
             self.note_standing(&key, Some(standing));
         }
     }
 
-    /// What a head has taken away and that is not deleted: pruning is off, or nothing is deleted for now.
-    pub fn orphans_of(&self, news: &HeadChange) -> Orphans {
-        let desired = self.desired();
-        let why = match (self.context.config.prune, desired.unreadable().next().is_some()) {
+    /// Returns the objects that a head has taken away and that are not deleted: pruning is off, or nothing is deleted for now.
+    /// `is_live` tells whether one is known to be live.
+    pub fn orphans_of(
+        &self,
+        desired: &DesiredState,
+        news: &HeadChange,
+        is_live: impl Fn(&ObjectKey) -> bool,
+    ) -> Orphans {
+        let why = match (self.config.prune, desired.unreadable().next().is_some()) {
             (false, _) => "its manifest left the repository, and pruning is off: the object stays",
             (true, true) => "its manifest left the repository; nothing is deleted while a file can't be read",
             (true, false) => return Orphans::default(),
         };
         let gone = news.removed.iter().filter(|(key, _)| !desired.mentions(key));
-        let orphan = |(key, charged): (&ObjectKey, &Charged)| {
-            let is_live = self.state.live.contains_key(key);
-            (key.clone(), charged.commit.id.clone(), is_live)
-        };
+        let orphan = |(key, charged): (&ObjectKey, &Charged)| (key.clone(), charged.commit.id.clone(), is_live(key));
         Orphans { why, objects: gone.map(orphan).collect() }
-    }
-
-    /// Notes the published state of the source, if that is news. A history that can't be written is said to be in the
-    /// way.
-    pub fn note_source(&mut self) {
-        const AGAIN: Duration = Duration::from_secs(1);
-        let Some(standing) = self.context.status.read(SourceStatus::standing) else { return };
-        let is_known = self.recorded.standing.as_ref().is_some_and(|noted| !standing.is_news_after(noted));
-        if is_known || Instant::now() < self.recorded.note_after {
-            return;
-        }
-        match self.context.history.stands(&self.context.config.name, &standing) {
-            Ok(()) => {
-                self.recorded.standing = Some(standing);
-                if let Some(said) = self.recorded.note_trouble.take() {
-                    self.context.status.change(|source| source.take_back(&Obstacle::History, &said));
-                }
-            }
-            Err(error) => {
-                warn!(%error, "failed to note where the source stands, trying again");
-                self.recorded.note_after = Instant::now() + AGAIN;
-                self.recorded.note_trouble = Some(error.to_string());
-                self.context.status.trouble(&Obstacle::History, Some(error.to_string()));
-                self.context.mend(&error);
-            }
-        }
     }
 }
 
@@ -360,6 +317,13 @@ impl Context {
             Query { older_than: Some(record.id), limit: Some(1), ..Query::of(&self.config.name, &record.object) };
         !record.rolls_out && self.history.records(&earlier).is_ok_and(|earlier| earlier.is_empty())
     }
+}
+
+/// The record of a rollout that has ended.
+pub struct EndedRecord {
+    pub record: Record,
+    /// When the commit was written that it is about.
+    pub authored: Option<Timestamp>,
 }
 
 impl EndedRecord {

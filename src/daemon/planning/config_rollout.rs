@@ -12,7 +12,6 @@ use crate::daemon::repository::desired_state::{Contents, DesiredState};
 use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::shared::context::Context;
-use crate::daemon::source::state::Source;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
     Commit, ConfigHash, Only, RecordId, Step, StepKind, Unnoticed, Workload, changes_contents, config_hash,
@@ -21,6 +20,18 @@ use belay_core::rollout::{
 
 /// The most workloads that one record names.
 const NAMED: usize = 20;
+
+/// A new head, as it decides which workloads are rolled out for the configuration that it has changed.
+#[derive(Clone, Copy)]
+pub struct ConfigurationHead<'a> {
+    pub desired: &'a DesiredState,
+    /// The commits that came with it, the newest first.
+    pub commits: &'a [Commit],
+    /// False for the first plan, which has everything, and knows of no change.
+    pub is_change: bool,
+    /// The objects whose manifests the head contradicts elsewhere.
+    pub contradicted: &'a BTreeMap<ObjectKey, String>,
+}
 
 /// Returns the ConfigMaps and Secrets that a new head has changed, each with the newest commit that did.
 pub fn changed_configuration(news: &HeadChange) -> BTreeMap<ObjectKey, Arc<Commit>> {
@@ -71,18 +82,17 @@ impl Context {
     }
 }
 
-impl Source {
+impl Context {
     /// Requests the workloads that read configuration that a new head has changed, and that are to be rolled out for
     /// it.
     pub fn request_readers(
         &self,
         requests: &mut PlanRequests,
         changed: BTreeMap<ObjectKey, Arc<Commit>>,
-        commits: &[Commit],
+        head: ConfigurationHead<'_>,
     ) {
-        let (desired, of_source) = (self.desired(), self.context.config.roll_on_config);
-        // The first plan has everything, and knows of no change.
-        let is_change = self.state.planning.planned.is_some();
+        let (ConfigurationHead { desired, commits, is_change, contradicted }, of_source) =
+            (head, self.config.roll_on_config);
         let mut readers: BTreeMap<ObjectKey, Arc<Commit>> = BTreeMap::new();
         for (object, commit) in changed {
             let users = desired.named_by(&object).into_iter();
@@ -95,7 +105,7 @@ impl Source {
         for (user, commit) in readers {
             let request = match requests.entry(user) {
                 Entry::Occupied(request) => request.into_mut(),
-                Entry::Vacant(none) if !is_change || self.state.planning.contradicted.contains_key(none.key()) => {
+                Entry::Vacant(none) if !is_change || contradicted.contains_key(none.key()) => {
                     continue;
                 }
                 Entry::Vacant(none) => {
@@ -115,6 +125,7 @@ impl Source {
     /// Returns the workloads that read a configuration about to be changed, and are not rolled out for it.
     pub fn unnoticed<'a>(
         &self,
+        desired: &DesiredState,
         planned: impl Iterator<Item = &'a Prepared> + Clone,
     ) -> BTreeMap<ObjectKey, Vec<Unnoticed>> {
         let rolled: BTreeSet<&ObjectKey> =
@@ -123,14 +134,14 @@ impl Source {
         let found = changed.filter_map(|one| {
             let object = &one.planned.wanted.key;
             let contents = changes_contents(object, &one.planned.step)?;
-            let users = self.desired().named_by(object);
+            let users = desired.named_by(object);
             let stay = users.into_iter().filter(|user| !rolled.contains(user)).filter_map(|workload| {
-                let reading = self.desired().reading(object, &workload)?;
+                let reading = desired.reading(object, &workload)?;
                 let is_told = Unnoticed::is_to_be_told(&workload, reading, contents);
                 is_told.then_some(Unnoticed { workload, reading })
             });
-            let of_source = self.context.config.roll_on_config;
-            let asks = |one: &Unnoticed| self.desired().rolls_on_config(&one.workload, of_source);
+            let of_source = self.config.roll_on_config;
+            let asks = |one: &Unnoticed| desired.rolls_on_config(&one.workload, of_source);
             let stay: Vec<Unnoticed> = stay.filter(|one| !asks(one)).take(NAMED).collect();
             (!stay.is_empty()).then(|| (object.clone(), stay))
         });
@@ -139,8 +150,8 @@ impl Source {
 
     /// Records the workloads that will not notice the change of a record. Without that it is as well.
     pub fn note_unnoticed(&self, id: RecordId, unnoticed: &[Unnoticed]) {
-        let step = Step { at: self.context.clock.now(), kind: StepKind::Unnoticed, detail: marks::written(&unnoticed) };
-        if let Err(error) = self.context.history.step(id, &step) {
+        let step = Step { at: self.clock.now(), kind: StepKind::Unnoticed, detail: marks::written(&unnoticed) };
+        if let Err(error) = self.history.step(id, &step) {
             error!(%error, "failed to write down which workloads will not notice a change");
         }
     }

@@ -13,6 +13,7 @@ pub(super) mod plan_once;
 pub(super) mod plan_parts;
 pub(super) mod plan_request;
 mod plan_surplus;
+mod planned_records;
 pub(super) mod planner;
 pub(super) mod prune_candidates;
 mod recorded_facts;

@@ -12,15 +12,13 @@ use tracing::{info, warn};
 
 use crate::cluster::{Backoff, ClusterError, Served};
 use crate::daemon::publish::obstacle::Obstacle;
-use crate::daemon::repository::head_change::{Charged, HeadChange};
+use crate::daemon::repository::head_change::Charged;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::shared::cleanup::Pruning;
 use crate::daemon::shared::context::Context;
-use crate::daemon::source::state::Source;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::{
-    Commit, CommitId, Outcome, PlanStep, Planned, Prunable, Record, Trigger, UNKNOWN_MANAGER, Wanted,
-    allowed_by_trailer, marks, prunable,
+    Commit, CommitId, Outcome, PlanStep, Planned, Prunable, Trigger, UNKNOWN_MANAGER, Wanted, marks, prunable,
 };
 
 /// The number of kinds that are listed at once.
@@ -35,12 +33,12 @@ pub struct Candidates {
     /// Those that a new head took away: where deleting them is refused, each gets a record that says so.
     pub new: BTreeSet<ObjectKey>,
     /// The most that the new head's own commits allow to be deleted.
-    trailer: Option<usize>,
+    pub trailer: Option<usize>,
     /// The commit that is charged with what no other commit is known for.
     pub head: CommitId,
     /// The objects that were being deleted when belay stopped, with the commit that took them away, if a search through
     /// all kinds of the cluster is due.
-    search: Option<BTreeMap<ObjectKey, CommitId>>,
+    pub search: Option<BTreeMap<ObjectKey, CommitId>>,
 }
 
 /// An object that may have to be deleted.
@@ -59,86 +57,9 @@ pub struct PlannedDeletion {
     pub writer: Option<String>,
 }
 
-impl Source {
-    /// Returns the objects that a new head has taken away, and those that are left from before. `None` if the source
-    /// deletes nothing.
-    pub fn prune_candidates(&self, news: Option<&HeadChange>) -> Option<Candidates> {
-        let removed = news.map(|news| &news.removed).into_iter().flatten();
-        let mut objects: BTreeMap<ObjectKey, Candidate> =
-            removed.map(|(key, charged)| (key.clone(), Candidate::taken_away(charged))).collect();
-        if !self.context.config.prune {
-            if !objects.is_empty() {
-                info!(objects = objects.len(), "left the repository and stay: prune is off");
-            }
-            return None;
-        }
-        // A repository that is to be read again mentions nothing.
-        let at = self.desired().at.clone().filter(|_| !self.state.fetch.is_away)?;
-        let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();
-        let unreadable: Vec<String> = self.desired().unreadable().map(ToString::to_string).collect();
-        if !unreadable.is_empty() {
-            // An object that was only in such a file is not known to have left; it is an orphan until the file is
-            // mended.
-            if !objects.is_empty() {
-                let names = unreadable.join(", ");
-                let message =
-                    format!("nothing is deleted while {names} can't be read: what has left may have moved there");
-                warn!(message, "refused to delete");
-                self.context.status.trouble(&Obstacle::Prune, Some(message));
-            }
-            return None;
-        }
-        let orphans = self.orphans().into_iter().filter(|key| !new.contains(key));
-        objects.extend(orphans.filter_map(|key| Some((key.clone(), self.orphan(key)?))));
-        let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
-        // The head that was planned last, or, before the first plan, the one that was read.
-        let head = self.state.planning.planned.clone().unwrap_or(at);
-        // No commit waits for a search through all kinds.
-        let search = if news.is_some() { None } else { self.search() };
-        Some(Candidates { objects, new, trailer, head, search })
-    }
-
-    /// Returns live objects of this source that the repository does not mention.
-    fn orphans(&self) -> Vec<ObjectKey> {
-        let desired = self.desired();
-        self.state
-            .live
-            .keys()
-            .filter(|key| !desired.mentions(key) && !self.state.rollouts.under_way.contains_key(key))
-            .cloned()
-            .collect()
-    }
-
-    fn orphan(&self, key: ObjectKey) -> Option<Candidate> {
-        let api_version = self.watches.watched.serving_group(&key.group, &key.kind)?.api_version();
-        let by = self.state.rollouts.resumed.get(&key).map(|record| record.commit.clone());
-        Some(Candidate { manifest: Manifest::of_nothing_but(key, api_version), by })
-    }
-
-    /// Returns the objects that were being deleted, for the search among all kinds; `None` if it was done.
-    fn search(&self) -> Option<BTreeMap<ObjectKey, CommitId>> {
-        let desired = self.desired();
-        let gone = self.state.rollouts.resumed.iter().filter(|(key, _)| !desired.mentions(key));
-        (!self.state.pruned.searched).then(|| gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect())
-    }
-
-    /// Returns true when a record that was open at the start is of a deletion that goes on: the new head did not take
-    /// the object away just now, and had no manifest of it before either. While a file can't be read nothing is
-    /// deleted: a seemingly missing object may be in it.
-    pub fn is_being_deleted(&self, key: &ObjectKey, record: &Record, removed: &BTreeMap<ObjectKey, Charged>) -> bool {
-        let desired = self.desired();
-        let gone = !removed.contains_key(key) && !desired.mentions(key) && desired.unreadable().next().is_none();
-        self.context.config.prune && gone && !record.rolls_out
-    }
-
-    /// Discards the results of the search and begins a new one.
-    pub fn search_again(&mut self) {
-        self.state.pruned.searched = false;
-    }
-}
-
 impl Candidate {
-    fn taken_away(Charged { manifest, commit }: &Charged) -> Candidate {
+    /// Returns an object that a head took away.
+    pub fn taken_away(Charged { manifest, commit }: &Charged) -> Candidate {
         Candidate { manifest: manifest.clone(), by: Some(commit.id.clone()) }
     }
 }

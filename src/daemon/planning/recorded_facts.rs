@@ -12,7 +12,9 @@ use crate::daemon::shared::context::Context;
 use crate::daemon::shared::live::applied_at;
 use crate::history::{JudgedWrite, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, PlanStep, ReasonCode, Record, RecordId, RecordedFacts, Trigger, has_settled};
+use belay_core::rollout::{
+    Outcome, PlanStep, ReasonCode, Record, RecordId, RecordedFacts, Trigger, has_settled, is_broken_off,
+};
 
 /// The number of records of a workload that are searched for its last rollout.
 const RECORDS: u32 = 50;
@@ -33,6 +35,19 @@ impl Context {
             prepared
         };
         self.repository.blocking_pool.run(ask).await
+    }
+
+    /// Returns true when an open record is about a change of the number of pods alone, and was applied. It blocks.
+    pub fn was_scaling(&self, record: &Record) -> bool {
+        let applied = self.baseline(record.id, JudgedWrite::Applied);
+        applied.is_some_and(|baseline| baseline.only_size)
+    }
+
+    /// Returns true when the newest record of a workload says that it was suspended, which it is no longer; or, unless it
+    /// `is_through`, that it went back. It blocks.
+    pub fn was_broken_off(&self, key: &ObjectKey, is_through: bool) -> bool {
+        let newest = self.newest_record(key).map(|record| record.outcome);
+        newest == Some(Outcome::Suspended) || !is_through && newest.is_some_and(is_broken_off)
     }
 
     fn recorded_facts(&self, prepared: &Prepared, open: Option<RecordId>) -> RecordedFacts {

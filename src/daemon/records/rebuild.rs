@@ -3,14 +3,12 @@
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::cluster::{Backoff, Cluster, ClusterError};
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::shared::context::Context;
-use crate::daemon::source::state::Source;
-use crate::history::{Followed, HistoryError};
+use crate::history::HistoryError;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, Rebuilt, marks, rebuilt};
 
@@ -48,40 +46,6 @@ async fn told_by(
     };
     // A few at a time: thousands of workloads with ten revisions each would be a lot.
     stream::iter(live).map(tell).buffered(AT_ONCE).try_fold(Rebuilt::default(), add).await
-}
-
-impl Source {
-    /// Begins again after the history has, because the file was damaged while it was in use: live objects are planned
-    /// again, and rollouts under way get a record again.
-    pub fn renew_history_if_lost(&mut self) {
-        let begun = self.context.history.begun();
-        if std::mem::replace(&mut self.recorded.history, begun) == begun {
-            return;
-        }
-        warn!("the records of the source were lost with the history; planning anew");
-        self.state.planning.planned = None;
-        self.state.rollouts.resumed.clear();
-        self.search_again();
-        self.forget_head();
-        self.state.fetch.refused = None;
-        self.state.fetch.next_look = Instant::now();
-        self.note_what_is_followed();
-        self.note_standings_again();
-        self.context.holds.write_again();
-    }
-
-    /// Notes the subject of each source and its trouble, for explaining commits that were not rolled out.
-    pub fn note_what_is_followed(&self) {
-        let followed = Followed {
-            source: self.context.config.name.clone(),
-            folders: self.fetching.repository.paths.written().to_vec(),
-            follow: self.fetching.follow.to_string(),
-            trouble: self.state.fetch.trouble.clone(),
-        };
-        if let Err(error) = self.context.history.follows(&followed) {
-            warn!(source = followed.source, %error, "failed to note what is followed");
-        }
-    }
 }
 
 /// Rebuilds the records of a source of which the history knows nothing. Waits out infrastructure faults.

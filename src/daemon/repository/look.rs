@@ -14,7 +14,6 @@ use super::head_change::HeadChange;
 use super::source_repository::Repository;
 use crate::daemon::shared::cleanup::Pruning;
 use crate::daemon::shared::context::Context;
-use crate::daemon::source::task_result::{LookEnd, Looked, TaskResult};
 use crate::git::{Follow, GitError, Wake, Watching};
 use belay_core::rollout::CommitId;
 
@@ -38,7 +37,24 @@ pub struct RepositoryLook {
     pub complained: BTreeSet<String>,
 }
 
+/// The end of a fetch.
+pub struct LookEnd {
+    pub looked: Result<Looked, GitError>,
+    /// The content of the mirror, if the repository did not answer and nothing is known of it yet.
+    pub kept: Option<Box<HeadChange>>,
+    /// The state that was known when the fetch began: the result is relative to that.
+    pub known: Arc<DesiredState>,
+}
+
 /// The result of a fetch.
+pub enum Looked {
+    /// Nothing new.
+    Same(Option<CommitId>),
+    /// A new head.
+    New(Box<HeadChange>),
+}
+
+/// The end of a fetch, and whether it counts.
 struct LookResult {
     end: LookEnd,
     /// True when there is a chart, and the cluster's capabilities are not known yet.
@@ -49,7 +65,7 @@ struct LookResult {
 
 impl RepositoryLook {
     /// Looks, and asks the cluster for its capabilities if a chart must know them first.
-    pub async fn run(self, context: Arc<Context>) -> TaskResult {
+    pub async fn run(self, context: Arc<Context>) -> LookEnd {
         context.renew_capabilities().await;
         loop {
             let look = self.clone();
@@ -61,7 +77,7 @@ impl RepositoryLook {
             match seen {
                 LookResult { waits: true, .. } => context.ask_for_capabilities().await,
                 LookResult { given_up: true, .. } if !self.stop.is_cancelled() => {}
-                LookResult { end, .. } => return TaskResult::Looked(Box::new(end)),
+                LookResult { end, .. } => return end,
             }
         }
     }

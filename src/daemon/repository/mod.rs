@@ -16,7 +16,7 @@ mod moved_objects;
 mod offline_start;
 pub(super) mod open_mirror;
 pub(super) mod prepared;
-mod quarantine;
+pub(super) mod quarantine;
 mod read_files;
 mod read_head;
 pub(super) mod source_options;

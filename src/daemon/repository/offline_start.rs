@@ -13,7 +13,6 @@ use super::head_change::HeadChange;
 use super::source_repository::Repository;
 use crate::daemon::shared::cleanup::Pruning;
 use crate::daemon::shared::live::was_belays_last;
-use crate::daemon::source::state::{Source, in_the_way};
 use belay_core::rollout::{CommitId, PlanStep, Reason, ReasonCode, marks};
 
 impl Repository {
@@ -48,13 +47,5 @@ impl Repository {
             None if was_belays_last(live) => wait("differs from what was planned last, and was written by belay"),
             None => step,
         }
-    }
-}
-
-impl Source {
-    /// Publishes the trouble with reading the repository, and notes it for readers of the history.
-    pub fn repository_trouble(&mut self, message: Option<String>) {
-        let effect = in_the_way(&mut self.state, message, self.context.clock.now());
-        self.perform(effect);
     }
 }

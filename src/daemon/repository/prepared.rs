@@ -81,6 +81,12 @@ impl Prepared {
         self.planned.step = resume(step, &facts);
     }
 
+    /// Returns true when a rollout takes the place of one that is not complete, or goes on with the template of one that bakes.
+    pub fn is_interrupted(&self) -> bool {
+        let replaces = matches!(&self.planned.step, PlanStep::Apply(apply) if apply.rolls_out);
+        self.continues_rollout && !replaces || self.live.as_ref().is_some_and(|live| !live.complete)
+    }
+
     /// Returns true when its result is judged.
     pub fn is_judged(&self) -> bool {
         let goes_on = match &self.planned.step {

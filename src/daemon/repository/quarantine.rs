@@ -2,15 +2,14 @@
 //! whose reading has brought belay down left alone for a while, so that the other sources go on.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::warn;
 
 use super::head_change::HeadChange;
 use super::source_repository::Repository;
-use crate::daemon::source::state::Source;
-use crate::git::{Follow, GitError, Mirror};
+use crate::git::{Follow, GitError};
 use belay_core::rollout::CommitId;
 
 /// Held while a repository is read that has brought belay down: of those, one is read at a time.
@@ -44,24 +43,13 @@ impl Repository {
     }
 }
 
-impl Source {
-    /// Leaves the repository alone for a while where belay ended while it read it, and says so.
-    pub fn wait_after_crashes(&mut self) {
-        let unended = self.fetching.repository.mirror.unended_attempts();
-        if unended == 0 {
-            return;
-        }
-        let rest = Mirror::rest_after(unended);
-        let until = Instant::now() + rest;
-        self.state.fetch.rest(until);
-        let times = if unended == 1 { "once".to_owned() } else { format!("{unended} times in a row") };
-        let message = format!(
-            "quarantined: belay ended {times} while it fetched or read this repository (killed for its memory, or by hand); \
-             it is tried again, alone, in {} s; other sources go on; if it happens again, look for large files in its \
-             newest commits",
-            rest.as_secs()
-        );
-        error!(source = self.context.config.name, message);
-        self.repository_trouble(Some(message));
-    }
+/// Returns the report that a repository is left alone, after belay ended so many times while it read it.
+pub fn quarantined(times: u32, rest: Duration) -> String {
+    let times = if times == 1 { "once".to_owned() } else { format!("{times} times in a row") };
+    format!(
+        "quarantined: belay ended {times} while it fetched or read this repository (killed for its memory, or by hand); \
+         it is tried again, alone, in {} s; other sources go on; if it happens again, look for large files in its \
+         newest commits",
+        rest.as_secs()
+    )
 }

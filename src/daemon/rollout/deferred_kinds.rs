@@ -1,13 +1,22 @@
-//! Kinds of which a first plan has many objects, and which are not watched yet.
+//! Kinds of which a first plan has many objects: they are watched when those are applied, not before.
+//!
+//! A watch reports every change of every object, and while thousands are created each is changed several times within
+//! moments: the API server would write, and belay read, many times the size of one list afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::rollout_end::InSync;
 use crate::cluster::Served;
+use crate::daemon::shared::requests::Requests;
 use belay_core::manifest::ObjectKey;
 
 /// The number of objects of a kind from which on it is deferred.
 const CROWD: usize = 500;
+/// The longest time for which a kind is not watched: its objects are judged only after that.
+const LONGEST: Duration = Duration::from_secs(5);
+/// The period between two checks if the planned objects are applied.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Kinds that are not watched yet.
 #[derive(Debug, Default)]
@@ -54,4 +63,17 @@ impl DeferredKinds {
     pub fn told_all(&mut self, served: &Served) {
         self.through.retain(|key, _| key.group != served.group || key.kind != served.kind);
     }
+}
+
+/// Waits until the planned objects are applied. A longer wave of applies is watched while it goes on.
+pub async fn until_applied(requests: &Requests) {
+    let calm = async {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            if requests.is_calm() {
+                return;
+            }
+        }
+    };
+    drop(tokio::time::timeout(LONGEST, calm).await);
 }

@@ -7,11 +7,9 @@
 mod apply_manifest;
 pub(super) mod apply_wave;
 pub(super) mod deferred_kinds;
-pub(super) mod dependency_gate;
 mod established;
 pub(super) mod health_monitor;
 pub(super) mod kinds;
-mod missing_watch;
 pub(super) mod patience;
 pub(super) mod prune;
 pub(super) mod rollback;

@@ -5,8 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::cluster::{Seen, Watched};
+use crate::cluster::{Backoff, Cluster, Seen, Served, Watched};
 use belay_core::manifest::ObjectKey;
+
+/// The kinds of what may be missing.
+const KINDS: [(&str, &str); 2] = [("v1", "Namespace"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")];
 
 /// The news between rollouts that wait for something missing, and the loop that watches for it.
 #[derive(Debug, Default)]
@@ -61,4 +64,32 @@ impl MissingWatch {
         }
         std::future::pending().await
     }
+
+    /// Watches these kinds of what is missing, too.
+    pub fn also(&mut self, kinds: &[Served]) {
+        if let Some((watched, _)) = &mut self.watch {
+            kinds.iter().for_each(|served| watched.also(served));
+        }
+    }
+
+    /// Ends the watch when nothing is missed any more; `is_open` tells whether an object still waits, or is tried again.
+    pub fn end_when_over(&mut self, is_open: impl Fn(&ObjectKey) -> bool) {
+        while let Some(first) = self.objects.first() {
+            if is_open(first) {
+                return;
+            }
+            self.objects.pop_first();
+        }
+        self.watch = None;
+    }
+}
+
+/// Returns the resources that serve the kinds of what may be missing. Without a watch for one of them, objects are tried again
+/// by their waits alone.
+pub async fn served_kinds(cluster: &Cluster) -> Vec<Served> {
+    let mut found = Vec::new();
+    for (api_version, kind) in KINDS {
+        found.extend(Backoff::until_answered(|_| {}, || cluster.served(api_version, kind)).await);
+    }
+    found
 }

@@ -3,20 +3,23 @@
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tracing::Instrument as _;
 
-use crate::daemon::source::task_result::TaskResult;
+/// The tasks of one source; each has a result.
+pub struct Tasks<R>(JoinSet<R>);
 
-/// The tasks of one source.
-#[derive(Default)]
-pub struct Tasks(JoinSet<TaskResult>);
+impl<R> Default for Tasks<R> {
+    fn default() -> Tasks<R> {
+        Tasks(JoinSet::default())
+    }
+}
 
-impl Tasks {
+impl<R: Send + 'static> Tasks<R> {
     /// Runs something beside the loop.
-    pub fn spawn(&mut self, task: impl Future<Output = TaskResult> + Send + 'static) -> AbortHandle {
+    pub fn spawn(&mut self, task: impl Future<Output = R> + Send + 'static) -> AbortHandle {
         self.0.spawn(task.in_current_span())
     }
 
     /// Returns the next that is through; `None` if nothing runs.
-    pub async fn join_next(&mut self) -> Option<Result<TaskResult, JoinError>> {
+    pub async fn join_next(&mut self) -> Option<Result<R, JoinError>> {
         self.0.join_next().await
     }
 

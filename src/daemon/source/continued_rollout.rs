@@ -4,10 +4,7 @@
 use super::state::State;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::kinds::driver::WorkloadDriver;
-use crate::daemon::shared::context::Context;
-use crate::history::JudgedWrite;
-use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, PlanStep, Record, Trigger, is_broken_off};
+use belay_core::rollout::{PlanStep, Trigger};
 
 impl State {
     /// Notes on planned objects that they take the place of a rollout, or of a change of size, that was under way.
@@ -65,20 +62,5 @@ impl State {
             return false;
         }
         !matches!(wanted.trigger, Trigger::Drift(_)) || prepared.recorded.was_broken_off()
-    }
-}
-
-impl Context {
-    /// Returns true when an open record is about a change of the number of pods alone, and was applied. It blocks.
-    pub fn was_scaling(&self, record: &Record) -> bool {
-        let applied = self.baseline(record.id, JudgedWrite::Applied);
-        applied.is_some_and(|baseline| baseline.only_size)
-    }
-
-    /// Returns true when the newest record of a workload says that it was suspended, which it is no longer; or, unless it
-    /// `is_through`, that it went back. It blocks.
-    pub fn was_broken_off(&self, key: &ObjectKey, is_through: bool) -> bool {
-        let newest = self.newest_record(key).map(|record| record.outcome);
-        newest == Some(Outcome::Suspended) || !is_through && newest.is_some_and(is_broken_off)
     }
 }

@@ -11,9 +11,11 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::state::{Event, HeadSeen, Source};
-use super::task_result::{CheckResult, EndedRecord, FoundKinds, LookEnd, Looked, TaskResult};
+use super::task_result::{CheckResult, FoundKinds, TaskResult};
 use crate::daemon::live::in_sync::AT_ONCE;
+use crate::daemon::live::standing::EndedRecord;
 use crate::daemon::repository::desired_state::DesiredState;
+use crate::daemon::repository::look::{LookEnd, Looked};
 use crate::daemon::rollout::health_monitor::sleep_until;
 use crate::daemon::rollout::rollout_task::{End, Findings, RolloutEnd};
 use crate::daemon::shared::panics::internal_error;
@@ -34,9 +36,9 @@ impl Source {
             self.liveness.answer();
             self.renew_history_if_lost();
             self.publish_settled();
-            self.end_missing_watch();
+            self.watches.missing.end_when_over(|key| self.state.is_open(key));
             let context = Arc::clone(&self.context);
-            let check_at = self.state.next_check().into_iter().chain(self.next_pod_look()).min();
+            let check_at = self.state.next_check().into_iter().chain(self.state.next_pod_look()).min();
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => break,
@@ -77,7 +79,7 @@ impl Source {
         match done {
             TaskResult::Looked(end) => self.looked(*end),
             TaskResult::Planned(number, plan) => {
-                plan.plan.suspended.iter().for_each(|served| self.watch(served));
+                plan.plan.suspended.iter().for_each(|served| self.watches.also_if_calm(served));
                 self.on(Event::Planned { number, plan });
             }
             TaskResult::Awaited(number) => self.on(Event::Awaited(number)),
@@ -86,27 +88,29 @@ impl Source {
                 self.on(Event::PlanRecorded { record, is_lost });
             }
             TaskResult::Served(FoundKinds { number, served, autoscalers, missed }) => {
-                served.iter().for_each(|served| self.watch(served));
+                served.iter().for_each(|served| self.watches.also_if_calm(served));
                 self.watches.asked_for.take_if(|plan| *plan == number);
                 autoscalers.iter().for_each(|served| self.watches.autoscalers.also(served));
                 if !missed.is_empty() && number == self.state.planning.plans {
                     self.ask_for(missed, KINDS_AGAIN);
                 }
             }
-            TaskResult::MissingServed(kinds) => self.watch_missing(&kinds),
+            TaskResult::MissingServed(kinds) => self.watches.missing.also(&kinds),
             TaskResult::Checked(plan, prepared) => self.on(Event::Checked { plan, prepared }),
             TaskResult::Searched(CheckResult { plan, prepared, searched, suspended }) => {
-                suspended.iter().for_each(|served| self.watch(served));
+                suspended.iter().for_each(|served| self.watches.also_if_calm(served));
                 self.on(Event::Searched { plan, prepared, searched });
             }
             TaskResult::Retried(key, number, prepared) => self.on(Event::Retried { key, number, prepared }),
             TaskResult::Reopened(record) => self.on(Event::Reopened(record)),
             TaskResult::Compared(key, digest, in_sync) => self.on(Event::Compared { key, digest, in_sync }),
-            TaskResult::Idle => self.watch_deferred(),
-            TaskResult::Kept(trouble) => self.kept(trouble),
+            TaskResult::Idle => self.watches.also_deferred(),
+            TaskResult::Kept(trouble) => self.context.kept(trouble),
             TaskResult::RolledOut(key, ended, recorded) => self.rolled_out(&key, *ended, recorded.as_deref()),
             TaskResult::EndRead(failed) => self.end_read(failed.map(|failed| *failed)),
-            TaskResult::EndsWritten(ends) => ends.into_iter().for_each(|(id, outcome)| self.publish_end(id, outcome)),
+            TaskResult::EndsWritten(ends) => {
+                ends.into_iter().for_each(|(id, outcome)| self.context.publish_end(&self.state.desired, id, outcome));
+            }
             TaskResult::EventsDue => self.send_queued_events(),
             TaskResult::CompletionsSent => self.told(),
             TaskResult::PodsInspected(found) => {
@@ -173,10 +177,10 @@ impl Source {
                 let trigger = recorded.map(|recorded| recorded.record.trigger.clone());
                 let took = recorded.and_then(|recorded| recorded.took(outcome));
                 self.on(Event::Ended { key: key.clone(), outcome, trigger, took });
-                self.publish_rollout_end(key, outcome, recorded);
+                self.context.publish_rollout_end(&self.state.desired, key, outcome, recorded);
                 if let Some(recorded) = recorded {
                     self.ended(&recorded.record, outcome);
-                    self.retry_if_given_up(&recorded.record);
+                    self.state.retry_if_given_up(&recorded.record, Instant::now());
                 }
                 self.recheck_dependents(key);
                 self.retry_what_it_defines(key);
@@ -205,7 +209,7 @@ impl Source {
         const STOP_TIMEOUT: Duration = Duration::from_secs(3);
         // Commands read the state at the end from the history.
         self.recorded.standing = None;
-        self.note_source();
+        self.recorded.note_source(&self.context);
         self.handles.values().for_each(|rollout| rollout.cancel.cancel());
         self.plan_task.take().inspect(AbortHandle::abort);
         self.wait_task.take().inspect(AbortHandle::abort);

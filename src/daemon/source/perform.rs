@@ -7,22 +7,23 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::state::{Effect, Event, Source, Start, not_written_down, on, search_on};
+use super::state::{Effect, Event, NoPruning, Source, Start, not_written_down, on, search_on};
 use super::task_result::{CheckResult, TaskResult};
 use crate::daemon::live::recheck::Recheck;
 use crate::daemon::live::reported::named;
 use crate::daemon::planning::plan_parts::PATIENCE;
-use crate::daemon::planning::planner;
+use crate::daemon::planning::prune_candidates::Candidates;
 use crate::daemon::publish::dispute::Dispute;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::status::set;
+use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::repository::look::RepositoryLook;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::apply_wave::Ranks;
 use crate::daemon::rollout::prune::{self, PrunePlan};
 use crate::daemon::shared::rollout_slots::RolloutSlot;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Note, Record, RecordId, Step, StepKind, Trigger};
+use belay_core::rollout::{CommitId, Note, Reason, Record, RecordId, Step, StepKind, Trigger};
 
 impl Source {
     /// Lets the state decide about an event, and begins the effects.
@@ -69,11 +70,11 @@ impl Source {
             Effect::Retry(tries) => tries.into_iter().for_each(|(recheck, number)| self.retry(recheck, number)),
             Effect::InTheWay(key, message) => self.context.status.object_trouble(&key, Some(message)),
             Effect::Missing(key) => self.watch_for_missing([key].into()),
-            Effect::StillRefused(key, reason) => self.still_refused(&key, reason),
+            Effect::StillRefused(key, reason) => self.still_refused(&key, &reason),
             Effect::NoDrift(key) => self.no_drift(&key),
             Effect::ReportDrift { key, served, by, fields } => self.report_drift(&key, served, by, &fields),
             Effect::Disagree { key, dispute } => self.disagree(&key, dispute.as_ref()),
-            Effect::CantCorrect { key, fields, reason } => self.say_not_corrected(&key, &fields, &reason),
+            Effect::CantCorrect { key, fields, reason } => self.context.say_not_corrected(&key, &fields, &reason),
             Effect::Claim(prepared, reason) => self.claim(&prepared, &reason),
             Effect::Adopt { prepared, hold } => self.adopt_rolled(*prepared, hold),
             Effect::NoTrouble(key) => self.context.status.object_trouble(&key, None),
@@ -91,6 +92,22 @@ impl Source {
         }
     }
 
+    /// Tells the source that has an object that this one claims it too.
+    pub fn claim(&mut self, prepared: &Prepared, reason: &Reason) {
+        if let Some((owner, key)) = self.context.claim(prepared, reason) {
+            self.state.planning.claim(owner, key);
+        }
+    }
+
+    /// Publishes another reason of an object that is refused again. Other words each time are told ever later.
+    fn still_refused(&mut self, key: &ObjectKey, reason: &Reason) {
+        let Some(refused) = self.context.refused_otherwise(key, reason) else { return };
+        if self.state.retries.tells_other_words(key, Instant::now()) {
+            info!(object = %key, %reason, "still refused");
+            self.context.note_standing(key, Some(refused));
+        }
+    }
+
     /// Looks at the repository, beside the loop.
     fn look(&mut self, known: Option<CommitId>) {
         let now = self.context.clock.now();
@@ -105,14 +122,33 @@ impl Source {
             comes_after: self.context.before.is_some(),
             desired: self.desired(),
             known,
-            complained: self.complained_before(),
+            complained: self.context.complained_before(&self.state.desired),
         };
-        self.tasks.spawn(look.run(Arc::clone(&self.context)));
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move { TaskResult::Looked(Box::new(look.run(context).await)) });
     }
 
     /// Puts an object on the list of those to be checked.
     pub fn recheck_after(&mut self, key: ObjectKey, after: Duration) {
         self.state.drift.recheck_after(key, after, Instant::now());
+    }
+
+    /// Returns the objects that a new head has taken away, and those that are left from before. `None` if nothing is deleted for
+    /// now, which is said.
+    pub fn prune_candidates(&self, news: Option<&HeadChange>) -> Option<Candidates> {
+        let watched = &self.watches.watched;
+        let api_version =
+            |key: &ObjectKey| watched.serving_group(&key.group, &key.kind).map(|served| served.api_version());
+        match self.state.prune_candidates(news, api_version) {
+            Ok(candidates) => return Some(candidates),
+            Err(NoPruning::Off(0) | NoPruning::Unknown | NoPruning::Unreadable(None)) => {}
+            Err(NoPruning::Off(objects)) => info!(objects, "left the repository and stay: prune is off"),
+            Err(NoPruning::Unreadable(Some(message))) => {
+                warn!(message, "refused to delete");
+                self.context.status.trouble(&Obstacle::Prune, Some(message));
+            }
+        }
+        None
     }
 
     /// Searches for objects that have left the repository. No commit, and no other object, waits for that.
@@ -138,13 +174,7 @@ impl Source {
         let open = rechecks.iter().filter_map(Recheck::open_record).collect();
         let (desired, planned) = (self.desired(), self.state.planning.planned.clone());
         self.tasks.spawn(async move {
-            let reader = Arc::clone(&context);
-            let read = move || {
-                let requests = rechecks.into_iter().filter_map(|one| reader.recheck(planned.as_ref(), one));
-                reader.read_requests(&desired, requests.collect::<Vec<_>>()).0
-            };
-            let wanted = context.repository.blocking_pool.run(read).await;
-            let prepared = planner::plan(&context, wanted, Some(PATIENCE)).await;
+            let prepared = context.check(desired, planned, rechecks, Some(PATIENCE)).await;
             TaskResult::Checked(plan, context.with_recorded_facts(prepared, open).await)
         });
     }
@@ -155,13 +185,7 @@ impl Source {
         let open = recheck.open_record().into_iter().collect();
         let (desired, planned, key) = (self.desired(), self.state.planning.planned.clone(), recheck.key.clone());
         self.tasks.spawn(async move {
-            let reader = Arc::clone(&context);
-            let read = move || {
-                let request = reader.recheck(planned.as_ref(), recheck);
-                reader.read_requests(&desired, request).0
-            };
-            let wanted = context.repository.blocking_pool.run(read).await;
-            let prepared = planner::plan(&context, wanted, None).await;
+            let prepared = context.check(desired, planned, vec![recheck], None).await;
             let prepared = context.with_recorded_facts(prepared, open).await;
             TaskResult::Retried(key, number, prepared.into_iter().next().map(Box::new))
         });
@@ -230,7 +254,7 @@ impl Source {
     }
 
     fn begin_again(&self, prepared: &Prepared, dispute: &Dispute) -> Option<RecordId> {
-        let record = Record { rolls_out: prepared.rolls_out(), ..self.record(&prepared.planned) };
+        let record = Record { rolls_out: prepared.rolls_out(), ..self.context.planned_record(&prepared.planned) };
         let detail = format!("once more, {} times by now: {}", dispute.times, named(&dispute.fields));
         let step = Step { at: self.context.clock.now(), kind: StepKind::Applying, detail };
         let begun = self.context.history.begin_again(&self.context.config.name, &record, &step);
@@ -246,7 +270,8 @@ impl Source {
             return Vec::new();
         };
         let now = self.context.clock.now();
-        let record = |one: &Prepared| Record { rolls_out: one.rolls_out(), ..self.record(&one.planned) };
+        let record =
+            |one: &Prepared| Record { rolls_out: one.rolls_out(), ..self.context.planned_record(&one.planned) };
         let records: Vec<Record> = prepared.iter().map(record).collect();
         match self.context.begin_records(&head, &records, now) {
             Ok(ids) => {

@@ -11,20 +11,22 @@ use tracing::info;
 use super::state::{Event, Source};
 use super::task_result::{FinishedPlan, FoundKinds, HeadPlan, TaskResult};
 use crate::cluster::{Backoff, ClusterError};
-use crate::daemon::planning::config_rollout::changed_configuration;
+use crate::daemon::planning::config_rollout::{ConfigurationHead, changed_configuration};
 use crate::daemon::planning::plan_parts::PATIENCE;
 use crate::daemon::planning::plan_request::{PlanRequest, PlanRequests};
 use crate::daemon::planning::planner;
+use crate::daemon::planning::prune_candidates::Candidates;
 use crate::daemon::publish::status::{SourceStatus, set};
 use crate::daemon::records::rebuild;
 use crate::daemon::repository::desired_state::DesiredState;
-use crate::daemon::repository::head_change::HeadChange;
+use crate::daemon::repository::head_change::{Charged, HeadChange};
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::deferred_kinds::DeferredKinds;
 use crate::daemon::rollout::prune;
 use crate::daemon::shared::autoscalers::{API_VERSION, KIND};
+use crate::daemon::shared::context::Context;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Commit, CommitId, Outcome, PlanStep, Reason, ReasonCode, Record, Workload};
+use belay_core::rollout::{Commit, CommitId, Outcome, PlanStep, Reason, ReasonCode, Record, RecordId, Workload};
 
 impl Source {
     /// Waits, beside the loop, until the source that this one comes after is complete. A wait for an older head is given up.
@@ -57,7 +59,8 @@ impl Source {
         let head = news.head.id.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
         self.set_desired(Arc::clone(&news.desired));
-        self.withdraw_old_holds();
+        let live = &self.state.live;
+        self.context.withdraw_old_holds(&self.state.desired, |key| live.get(key)?.hold.as_deref());
         let renamed = self.take_renamed(&mut news.removed);
         let objects = self.desired().keys().count();
         let warnings = std::mem::take(&mut news.warnings);
@@ -68,7 +71,7 @@ impl Source {
             let news = told.fold(false, |news, one| news | one);
             news | set(&mut source.objects, objects) | set(&mut source.obstacles.warnings, warnings)
         });
-        self.name_namespaces();
+        self.watches.in_namespaces(self.fetching.repository.namespaces());
         let contradicted = contradicted(&self.desired());
         let changed = changed_configuration(&news);
         let mut requests: PlanRequests = std::mem::take(&mut news.changed)
@@ -80,11 +83,19 @@ impl Source {
             self.watches.deferred = DeferredKinds::of(requests.keys());
         }
         self.request_no_longer_contradicted(&mut requests, contradicted, &news.head);
-        self.request_readers(&mut requests, changed, &news.commits);
+        let config_head = ConfigurationHead {
+            desired: &self.state.desired,
+            commits: &news.commits,
+            is_change: self.state.planning.planned.is_some(),
+            contradicted: &self.state.planning.contradicted,
+        };
+        self.context.request_readers(&mut requests, changed, config_head);
         self.request_resumed(&mut requests, &news);
         self.forget_superseded_waits();
         self.request_held_with_new_configuration(&mut requests, &news.head);
-        self.give_claims_up();
+        for (owner, key) in self.state.give_claims_up() {
+            self.context.give_claim_up(&owner, &key);
+        }
         let prune_candidates = self.prune_candidates(Some(&news));
         // An object that stays, though its manifest has left, is not left half-way: its rollout comes to its end.
         let stays = |key: &&ObjectKey| !self.context.config.prune && self.is_applied(key);
@@ -111,20 +122,22 @@ impl Source {
             for ended in ended {
                 ended.cancelled().await;
             }
-            rebuild::if_forgotten(&context).await;
-            let (reader, known) = (Arc::clone(&context), Arc::clone(&desired));
-            let read = move || reader.read_requests(&known, requests.into_values());
-            let (wanted, mut unread) = context.repository.blocking_pool.run(read).await;
-            let mut prepared = planner::plan(&context, wanted, Some(PATIENCE)).await;
-            unread.extend(take_out_orphans(&mut prepared, &desired));
-            let pruned = prune::plan(&context, prune_candidates).await;
-            prepared.extend(pruned.prepared);
-            let prepared = context.with_recorded_facts(prepared, open).await;
-            let plan = HeadPlan { prepared, searched: pruned.searched, suspended: pruned.suspended, unread };
+            let plan = make_plan(&context, &desired, requests, prune_candidates, open).await;
             TaskResult::Planned(number, Box::new(FinishedPlan { news, plan }))
         });
         self.state.planning.running = Some(number);
         self.plan_task = Some(planning);
+    }
+
+    /// Takes those out of what has left that the new head has under another name. Returns their former names.
+    fn take_renamed(&mut self, removed: &mut BTreeMap<ObjectKey, Charged>) -> BTreeSet<ObjectKey> {
+        let watched = &self.watches.watched;
+        let namespaced = |key: &ObjectKey| watched.serving_group(&key.group, &key.kind).map(|served| served.namespaced);
+        let renamed = self.state.take_renamed(removed, namespaced);
+        for (before, now) in &renamed {
+            info!(object = %before, now = %now, "the same object under another name");
+        }
+        renamed.into_iter().map(|(before, _)| before).collect()
     }
 
     /// Returns true when the manifest of a rollout that an earlier run left open was applied, and has left since: it comes
@@ -173,7 +186,7 @@ impl Source {
                 ended.insert(key);
                 continue;
             }
-            if self.is_being_deleted(&key, &record, &news.removed) {
+            if self.state.is_being_deleted(&key, &record, &news.removed) {
                 continue;
             }
             if self.is_orphan_under_way(&record) {
@@ -231,11 +244,6 @@ impl Source {
         }
     }
 
-    /// Returns a commit, from the history or the mirror. It blocks.
-    pub fn commit(&self, id: &CommitId) -> Option<Arc<Commit>> {
-        self.context.commit(id)
-    }
-
     /// Asks the cluster which resources serve the repository's kinds, so that they can be watched.
     fn ask_for_kinds(&mut self) {
         let kinds = self.desired().kinds();
@@ -264,6 +272,26 @@ impl Source {
             TaskResult::Served(found)
         });
     }
+}
+
+/// Plans a head: the requested objects, and the deletion of those that have left. `open` has the records to be taken up.
+async fn make_plan(
+    context: &Arc<Context>,
+    desired: &Arc<DesiredState>,
+    requests: PlanRequests,
+    prune_candidates: Option<Candidates>,
+    open: BTreeMap<ObjectKey, RecordId>,
+) -> HeadPlan {
+    rebuild::if_forgotten(context).await;
+    let (reader, known) = (Arc::clone(context), Arc::clone(desired));
+    let read = move || reader.read_requests(&known, requests.into_values());
+    let (wanted, mut unread) = context.repository.blocking_pool.run(read).await;
+    let mut prepared = planner::plan(context, wanted, Some(PATIENCE)).await;
+    unread.extend(take_out_orphans(&mut prepared, desired));
+    let pruned = prune::plan(context, prune_candidates).await;
+    prepared.extend(pruned.prepared);
+    let prepared = context.with_recorded_facts(prepared, open).await;
+    HeadPlan { prepared, searched: pruned.searched, suspended: pruned.suspended, unread }
 }
 
 /// Returns the objects whose manifests are wrong because of another one, with the complaint.

@@ -1,15 +1,18 @@
 //! Completion of a source: all rollouts have ended, and all objects are healthy. Other sources wait for it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::state::{Rollouts, Source};
+use super::state::{Recorded, Rollouts, Source};
 use super::task_result::TaskResult;
 use crate::allocator;
+use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::status::{SourceStatus, set};
+use crate::daemon::shared::context::Context;
 use crate::history::Query;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, is_well};
@@ -46,7 +49,7 @@ impl Source {
             self.give_memory_back();
         }
         let complete = self.complete(settled);
-        let unhealthy = self.unhealthy();
+        let unhealthy = self.state.unhealthy_at_rest();
         let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts;
         let open = under_way.len() + waiting.len() + ends_read;
         self.context.status.change(|source| {
@@ -56,7 +59,7 @@ impl Source {
             let news = set(&mut source.unhealthy, unhealthy) | news;
             set(&mut source.complete, complete) || news
         });
-        self.note_source();
+        self.recorded.note_source(&self.context);
     }
 
     /// Gives the memory that many rollouts took side by side back to the system: the C library keeps it otherwise.
@@ -102,5 +105,33 @@ impl Source {
         // The newest record of a held object may be a correction.
         let is_held = self.context.status.read(holds).unwrap_or_default();
         self.state.fetch.refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
+    }
+}
+
+impl Recorded {
+    /// Notes the published state of the source, if that is news. A history that can't be written is said to be in the
+    /// way.
+    pub fn note_source(&mut self, context: &Context) {
+        const AGAIN: Duration = Duration::from_secs(1);
+        let Some(standing) = context.status.read(SourceStatus::standing) else { return };
+        let is_known = self.standing.as_ref().is_some_and(|noted| !standing.is_news_after(noted));
+        if is_known || Instant::now() < self.note_after {
+            return;
+        }
+        match context.history.stands(&context.config.name, &standing) {
+            Ok(()) => {
+                self.standing = Some(standing);
+                if let Some(said) = self.note_trouble.take() {
+                    context.status.change(|source| source.take_back(&Obstacle::History, &said));
+                }
+            }
+            Err(error) => {
+                warn!(%error, "failed to note where the source stands, trying again");
+                self.note_after = Instant::now() + AGAIN;
+                self.note_trouble = Some(error.to_string());
+                context.status.trouble(&Obstacle::History, Some(error.to_string()));
+                context.mend(&error);
+            }
+        }
     }
 }

@@ -1,31 +1,29 @@
 //! A finished plan becomes records, and the records become rollouts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, warn};
+use tracing::{error, warn};
 
+use super::record_ends::{RecordEnd, end_of, superseded_by};
 use super::state::{RetryCause, Rollout, RolloutHandle, Source, search_on};
 use super::task_result::{FinishedPlan, HeadPlan, PlanRecord, TaskResult};
 use crate::daemon::planning::refused::is_tried_again;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::status::set;
-use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::apply_wave::{Place, Ranks};
-use crate::daemon::rollout::dependency_gate::is_interrupted;
+use crate::daemon::rollout::deferred_kinds::until_applied;
 use crate::daemon::rollout::patience::Patience;
 use crate::daemon::rollout::rollout_task::{Findings, Resume, RolloutStart, RolloutTask};
 use crate::daemon::shared::live::LiveFacts;
 use crate::daemon::shared::rollout_slots::RolloutSlot;
-use crate::history::{HistoryEntry, HistoryError};
-use belay_core::manifest::{Compact, Complaint, ObjectKey};
+use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::{
-    Apply, Commit, CommitId, Gate, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, RecordId, Wanted, Workload,
-    held_reason,
+    Apply, Gate, Outcome, PlanStep, Planned, ReasonCode, Record, RecordId, Workload, held_reason,
 };
 
 /// A planned object, its record, and its facts from before a restart. Boxed: there are thousands at once, and each is given
@@ -37,7 +35,7 @@ type Begun = (RecordId, Option<Box<Record>>, Box<Prepared>);
 fn slot_order(prepared: &Prepared) -> u8 {
     match prepared.planned.step {
         PlanStep::Resume(_) | PlanStep::RollBack { .. } => 0,
-        _ if is_interrupted(prepared) => 1,
+        _ if prepared.is_interrupted() => 1,
         _ => 2,
     }
 }
@@ -49,7 +47,7 @@ impl Source {
         for record in unread.iter().filter_map(|key| self.state.rollouts.resumed.remove(key)).collect::<Vec<_>>() {
             self.supersede(record.id, Some(&news.head.id));
         }
-        let mut records = self.rejections(&news);
+        let mut records = self.context.rejections(&self.state.desired, &news);
         let rejected = records.len();
         for prepared in &mut prepared {
             self.state.note_continued(prepared);
@@ -59,10 +57,15 @@ impl Source {
         let known: Vec<Prepared> =
             prepared.extract_if(.., |prepared| resumed.contains_key(&prepared.planned.wanted.key)).collect();
         let new = prepared;
-        let planned: Vec<Record> =
-            new.iter().map(|new| Record { rolls_out: new.rolls_out(), ..self.record(&new.planned) }).collect();
+        let planned: Vec<Record> = new
+            .iter()
+            .map(|new| Record { rolls_out: new.rolls_out(), ..self.context.planned_record(&new.planned) })
+            .collect();
         let number = self.state.planning.plans;
-        let (orphans, now) = (self.orphans_of(&news), self.context.clock.now());
+        let (orphans, now) = (
+            self.context.orphans_of(&self.state.desired, &news, |key| self.state.live.contains_key(key)),
+            self.context.clock.now(),
+        );
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {
             let writer = Arc::clone(&context);
@@ -104,13 +107,15 @@ impl Source {
     pub fn begin_plan(&mut self, record: PlanRecord) {
         let PlanRecord { news, records, rejected, orphaned, new, known, written, .. } = record;
         let (ids, ended) = (written.unwrap_or_default(), rejected + orphaned);
-        let unnoticed = self.unnoticed(new.iter().chain(&known));
+        let unnoticed = self.context.unnoticed(&self.state.desired, new.iter().chain(&known));
         self.context.status.trouble(&Obstacle::History, None);
         self.pin(&records);
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.id.clone())));
         self.context.status.trouble(&Obstacle::Belay, None);
-        self.forget_what_left();
-        self.follow_moved_manifests();
+        let rollouts = &self.state.rollouts;
+        let is_open = |key: &ObjectKey| rollouts.under_way.contains_key(key) || rollouts.resumed.contains_key(key);
+        self.context.forget_what_left(&self.state.desired, is_open);
+        self.context.follow_moved_manifests(&self.state.desired);
         let at_once = ids.iter().zip(&records).take(ended).enumerate().map(|(index, (id, record))| {
             let outcome = if index < rejected { Outcome::Rejected } else { Outcome::Orphaned };
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), %outcome);
@@ -118,7 +123,7 @@ impl Source {
         });
         self.finish_all(at_once.collect());
         for (id, record) in ids.iter().zip(&records).skip(ended) {
-            unnoticed.get(&record.object).into_iter().for_each(|readers| self.note_unnoticed(*id, readers));
+            unnoticed.get(&record.object).into_iter().for_each(|readers| self.context.note_unnoticed(*id, readers));
         }
         // Thousands of them, written down by now.
         drop(records);
@@ -130,10 +135,22 @@ impl Source {
             }
         }
         self.begin(begun);
-        self.watch_deferred_when_idle();
+        self.watch_deferred_when_applied();
         search_on(&mut self.state, Instant::now());
         self.write_down_by_hand();
         self.finish_commit_rollbacks();
+    }
+
+    /// Watches the deferred kinds when their planned objects are applied.
+    fn watch_deferred_when_applied(&mut self) {
+        if self.watches.deferred.kinds.is_empty() {
+            return;
+        }
+        let context = Arc::clone(&self.context);
+        self.tasks.spawn(async move {
+            until_applied(&context.requests).await;
+            TaskResult::Idle
+        });
     }
 
     /// Begins planned rollouts, each under its record, in the order of ranks.
@@ -231,7 +248,7 @@ impl Source {
             let wanted = &prepared.planned.wanted;
             match &prepared.planned.step {
                 PlanStep::Held(hold) if earlier.is_none() || hold.by.is_none() => {
-                    self.tell_hold(&wanted.key, hold, held_reason(hold, &wanted.commit.id, &wanted.trigger));
+                    self.context.tell_hold(&wanted.key, hold, held_reason(hold, &wanted.commit.id, &wanted.trigger));
                 }
                 PlanStep::Rejected(reason, _) if reason.code != ReasonCode::PruneRefused => {
                     warn!(object = %wanted.key, %reason, "rejected");
@@ -257,7 +274,7 @@ impl Source {
         let was_complete = progress.is_none_or(|progress| progress.complete);
         let corrected = self.state.drift.disputes.past(&key, Instant::now());
         let was_unverified = self.state.live.get(&key).map_or(!was_complete, LiveFacts::is_unverified);
-        self.watch(&served);
+        self.watches.also_if_calm(&served);
         let (start, apply) = self.start_of(&planned);
         let (scales, keeps_hold) = (apply.scales, apply.keeps_hold);
         let trigger = planned.wanted.trigger.told(&planned.step);
@@ -309,135 +326,4 @@ impl Source {
             _ => (RolloutStart::Prune, whole()),
         }
     }
-
-    /// Returns the record of a planned manifest.
-    pub fn record(&self, planned: &Planned) -> Record {
-        let wanted = &planned.wanted;
-        let (reason, complaints) = match &planned.step {
-            PlanStep::Rejected(reason, complaints) => (Some(reason.clone()), complaints.clone()),
-            _ => (None, Vec::new()),
-        };
-        let Wanted { key, manifest, hash, commit, trigger, .. } = wanted;
-        Record {
-            trigger: trigger.told(&planned.step),
-            reason,
-            manifest_hash: Some(hash.clone()),
-            rolls_out: matches!(&planned.step, PlanStep::Apply(apply) if apply.rolls_out),
-            complaints,
-            ..Record::planned(&self.context.config.name, &commit.id, key.clone(), self.context.clock.now())
-                .written_in(manifest.place.clone(), manifest.file())
-        }
-    }
-
-    /// Returns records for unreadable manifests: one for each object that is complained about, or for the file.
-    fn rejections(&self, news: &HeadChange) -> Vec<Record> {
-        let mut by_object: BTreeMap<ObjectKey, (Arc<Commit>, Vec<Complaint>)> = BTreeMap::new();
-        let new = |complaint: &Complaint| {
-            let places = complaint.also.iter().map(|note| &note.place).chain([&complaint.place]);
-            places.clone().any(|place| news.paths.contains(&*place.path))
-        };
-        let duplicates = self
-            .desired()
-            .contradictions()
-            .into_iter()
-            .filter(new)
-            .map(|complaint| (complaint, Arc::clone(&news.head)));
-        for (complaint, commit) in news.complaints.iter().cloned().chain(duplicates) {
-            let key = complaint.object.clone().unwrap_or_else(|| file_key(&complaint));
-            by_object.entry(key).or_insert_with(|| (commit, Vec::new())).1.push(complaint);
-        }
-        let record = |(object, (commit, complaints)): (ObjectKey, (Arc<Commit>, Vec<Complaint>))| Record {
-            place: complaints.first().map(|complaint| complaint.place.clone()),
-            reason: complaints.first().map(|first| Reason::new(ReasonCode::InvalidManifest, first.to_string())),
-            complaints,
-            ..Record::planned(&self.context.config.name, &commit.id, object, self.context.clock.now())
-        };
-        by_object.into_iter().map(record).collect()
-    }
-
-    /// Ends a record that needs no rollout.
-    pub fn finish(&mut self, id: RecordId, outcome: Outcome, reason: Option<&Reason>) {
-        self.finish_all(vec![RecordEnd { id, outcome, reason: reason.cloned() }]);
-    }
-
-    /// Ends records that need no rollout, in one transaction.
-    fn finish_all(&mut self, ends: Vec<RecordEnd>) {
-        if ends.is_empty() {
-            return;
-        }
-        let at = self.context.clock.now();
-        let entry = |end: &RecordEnd| HistoryEntry::End(end.id, end.outcome, end.reason.clone(), at);
-        let entries: Vec<HistoryEntry> = ends.iter().map(entry).collect();
-        let Some(written) = self.context.enter_or_owe(entries) else {
-            let context = Arc::clone(&self.context);
-            self.tasks.spawn(async move {
-                context.until_nothing_is_owed().await;
-                TaskResult::EndsWritten(ends.iter().map(|end| (end.id, end.outcome)).collect())
-            });
-            return;
-        };
-        for (end, written) in ends.iter().zip(written) {
-            match written {
-                Ok(()) => self.publish_end(end.id, end.outcome),
-                // A plan that is made once more, for a mirror that was lost, has the records that it had before.
-                Err(HistoryError::Ended { outcome, .. })
-                    if outcome == end.outcome || outcome.is_good() && end.outcome.is_good() =>
-                {
-                    debug!(record = end.id.0, %outcome, "had ended before");
-                }
-                Err(error) => error!(%error, "failed to end a record"),
-            }
-        }
-    }
-
-    /// Ends the record of a rollout that a newer commit, or belay's own start, has replaced. At shutdown (`by` is
-    /// `None`) it stays open, to be taken up.
-    pub fn supersede(&mut self, id: RecordId, by: Option<&CommitId>) {
-        let Some(by) = by else { return };
-        let record = self.context.history.record(id).unwrap_or_else(|error| {
-            warn!(%error, "failed to read what a newer commit has taken the place of");
-            None
-        });
-        let end = record.as_ref().map(|record| record.superseded(by));
-        let (outcome, reason) = end.unwrap_or_else(|| (Outcome::Superseded, superseded_by(by)));
-        self.finish(id, outcome, Some(&reason));
-        if let Some(record) = record.filter(|_| outcome == Outcome::Failed) {
-            self.context.status.rollout_ended(record.trigger.word(), outcome, None);
-        }
-    }
-}
-
-/// The end of a record that needs no rollout.
-struct RecordEnd {
-    id: RecordId,
-    outcome: Outcome,
-    reason: Option<Reason>,
-}
-
-/// Returns the end of a record for an object that needs no action.
-fn end_of(id: RecordId, open: Option<&Record>, prepared: &Prepared) -> RecordEnd {
-    let wanted = &prepared.planned.wanted;
-    let (outcome, reason) = match &prepared.planned.step {
-        PlanStep::Held(hold) if open.is_some() && hold.by.is_some() => {
-            (Outcome::RolledBack, Some(Reason::new(ReasonCode::UndoneByHand, hold.reason.clone())))
-        }
-        PlanStep::Held(hold) => (Outcome::Held, Some(held_reason(hold, &wanted.commit.id, &wanted.trigger))),
-        PlanStep::Suspended(why) => (Outcome::Suspended, Some(Reason::new(ReasonCode::Suspended, why.clone()))),
-        PlanStep::Rejected(reason, _) if reason.code == ReasonCode::PruneRefused => {
-            (Outcome::Orphaned, Some(reason.clone()))
-        }
-        PlanStep::Rejected(reason, _) => (Outcome::Rejected, Some(reason.clone())),
-        _ if open.is_some_and(|record| record.was_applied(prepared.applied)) => (Outcome::Complete, None),
-        _ => (Outcome::Unchanged, None),
-    };
-    RecordEnd { id, outcome, reason }
-}
-
-fn superseded_by(commit: &CommitId) -> Reason {
-    Reason::new(ReasonCode::Superseded, format!("commit {} took its place", commit.short()))
-}
-
-/// Returns the key for complaints about a file from which no object could be read.
-fn file_key(complaint: &Complaint) -> ObjectKey {
-    ObjectKey { group: String::new(), kind: "File".to_owned(), namespace: None, name: complaint.place.path.to_string() }
 }

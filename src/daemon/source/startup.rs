@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{error, warn};
 
-use super::state::Source;
+use super::state::{RetryCause, Source, in_the_way};
 use crate::config::Drift;
 use crate::daemon::publish::noted_disputes::time_between;
 use crate::daemon::publish::status::set;
+use crate::daemon::repository::quarantine::quarantined;
+use crate::git::Mirror;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Record;
 
@@ -47,7 +49,10 @@ impl Source {
             }
         }
         self.state.rollouts.resumed = newest;
-        self.resume_standings();
+        for key in self.context.resume_standings(&self.state.desired) {
+            // No watch tells of an object whose kind is missing.
+            self.state.retries.put_off(&key, RetryCause::Refused, Instant::now());
+        }
         self.resume_disputes();
     }
 
@@ -63,5 +68,19 @@ impl Source {
                 self.state.drift.later.insert(key, quiet_at);
             }
         }
+    }
+
+    /// Leaves the repository alone for a while where belay ended while it read it, and says so.
+    pub fn wait_after_crashes(&mut self) {
+        let unended = self.fetching.repository.mirror.unended_attempts();
+        if unended == 0 {
+            return;
+        }
+        let rest = Mirror::rest_after(unended);
+        self.state.fetch.rest(Instant::now() + rest);
+        let message = quarantined(unended, rest);
+        error!(source = self.context.config.name, message);
+        let effect = in_the_way(&mut self.state, Some(message), self.context.clock.now());
+        self.perform(effect);
     }
 }

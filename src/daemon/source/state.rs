@@ -1,29 +1,29 @@
 //! The state of the loop of one source, by subject. Only the loop changes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::liveness::LoopHeartbeat;
-use crate::cluster::{Cluster, ClusterError, Seen, Served, Watched};
+use super::task_result::TaskResult;
+use super::watches::Watches;
 use crate::daemon::publish::queued_events::EventQueue;
 use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::repository::source_repository::Repository;
-use crate::daemon::rollout::deferred_kinds::DeferredKinds;
 use crate::daemon::shared::context::Context;
-use crate::daemon::shared::missing::MissingWatch;
 use crate::daemon::shared::source_dependency::DependencyRequest;
 use crate::daemon::shared::tasks::Tasks;
 use crate::git::{Follow, Wake};
 use crate::history::SourceStanding;
 use belay_core::manifest::{Compact, ObjectKey};
-use belay_core::rollout::{Reason, marks};
+use belay_core::rollout::Reason;
 
+mod corrections;
 mod disputes;
 mod drift;
 mod drift_events;
@@ -31,31 +31,37 @@ mod event;
 mod fetch_events;
 mod fetching;
 mod known;
+mod live_events;
+mod manual_changes;
 mod on;
 mod plan_events;
+mod pruning;
 mod retries;
 mod retry_events;
 mod rollout_events;
 #[cfg(test)]
 mod tests;
 mod unhealthy_workloads;
+mod waiting;
 
-pub use drift::DEBOUNCE;
-pub use drift_events::{found_in_sync, not_written_down, quiet, search_on};
+pub use corrections::not_written_down;
+pub use drift_events::{found_in_sync, search_on};
 pub use event::{Effect, Event, HeadSeen, Start};
 pub use fetch_events::in_the_way;
-pub use known::{ByHand, Rollout, Rollouts, Settings, State};
+pub use known::{Rollout, Rollouts, Settings, State};
 pub use on::on;
+pub use pruning::NoPruning;
 pub use retries::RetryCause;
 pub use retry_events::{cause_of, is_definition_of};
 pub use rollout_events::passed_over;
+pub use waiting::{end_of_wait, is_too_long};
 
 /// One followed source.
 pub struct Source {
     pub context: Arc<Context>,
     pub stop: CancellationToken,
     /// The tasks beside the loop.
-    pub tasks: Tasks,
+    pub tasks: Tasks<TaskResult>,
     /// The known state.
     pub state: State,
     pub fetching: Fetching,
@@ -83,61 +89,6 @@ pub struct Fetching {
     pub desired: watch::Sender<Arc<DesiredState>>,
     /// Notices a push to a repository on this machine; only a hint to fetch.
     pub wake: Option<Arc<Wake>>,
-}
-
-impl Fetching {
-    pub fn new(
-        repository: Repository,
-        desired: watch::Sender<Arc<DesiredState>>,
-        follow: Follow,
-        wake: Option<Arc<Wake>>,
-    ) -> Fetching {
-        Fetching { repository, follow, desired, wake }
-    }
-}
-
-/// The watches of the cluster.
-pub struct Watches {
-    pub watched: Watched,
-    pub seen: mpsc::Receiver<Seen>,
-    /// Kinds that are watched only when the first plan is carried out.
-    pub deferred: DeferredKinds,
-    /// The errors of watches, by their subject.
-    pub faults: BTreeMap<String, ClusterError>,
-    /// The number of the plan whose kinds the cluster is asked for, until it has answered.
-    pub asked_for: Option<u64>,
-    /// Kinds that are watched, and whose objects are not listed yet.
-    pub unlisted: BTreeSet<Served>,
-    /// The autoscalers of the cluster, wherever they come from.
-    pub autoscalers: Watched,
-    pub autoscalers_seen: mpsc::Receiver<Seen>,
-    /// Namespaces and definitions, while an object misses one.
-    pub missing: MissingWatch,
-}
-
-impl Watches {
-    /// Returns watches that watch nothing yet. In the source's own kinds, only objects with its label are watched.
-    pub fn new(cluster: &Cluster, source: &str) -> Watches {
-        let (watched, seen) = cluster.watched(&format!("{}={source}", marks::SOURCE));
-        let (autoscalers, autoscalers_seen) = cluster.watched("");
-        let (deferred, faults) = (DeferredKinds::default(), BTreeMap::new());
-        let (asked_for, unlisted) = (None, BTreeSet::new());
-        let missing = MissingWatch::default();
-        Watches { watched, seen, deferred, faults, asked_for, unlisted, autoscalers, autoscalers_seen, missing }
-    }
-
-    /// Watches a kind of the source.
-    pub fn also(&mut self, served: &Served) {
-        if !self.watched.has(served) {
-            self.unlisted.insert(served.clone());
-        }
-        self.watched.also(served);
-    }
-
-    /// Returns true when the objects of all kinds of the head were listed, or can't be.
-    pub fn are_listed(&self) -> bool {
-        self.asked_for.is_none() && self.unlisted.is_empty()
-    }
 }
 
 /// The loop's facts about the history.

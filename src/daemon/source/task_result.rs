@@ -1,19 +1,17 @@
 //! The tasks beside the loop of a source, and their results.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-
-use jiff::Timestamp;
 
 use crate::cluster::Served;
-use crate::daemon::repository::desired_state::DesiredState;
-use crate::daemon::repository::head_change::{Charged, HeadChange};
+use crate::daemon::live::standing::EndedRecord;
+use crate::daemon::repository::head_change::HeadChange;
+use crate::daemon::repository::look::LookEnd;
 use crate::daemon::repository::prepared::Prepared;
+use crate::daemon::rollout::rollback::commit_rollback::ServedCommit;
 use crate::daemon::rollout::rollout_task::RolloutEnd;
-use crate::git::GitError;
 use crate::history::HistoryError;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId};
+use belay_core::rollout::{Outcome, Record, RecordId};
 
 /// The result of a task beside the loop.
 pub enum TaskResult {
@@ -83,30 +81,6 @@ pub struct CheckResult {
     pub suspended: Vec<Served>,
 }
 
-/// The parts of a commit of which an object failed; each part that goes back is a `P`.
-pub struct FailedCommit<P> {
-    pub object: ObjectKey,
-    /// The reason for which the other objects go back.
-    pub reason: Reason,
-    /// The rollouts still under way, with their records.
-    pub under_way: Vec<(ObjectKey, RecordId)>,
-    /// The complete objects.
-    pub complete: Vec<P>,
-}
-
-/// The same, from the history and Git.
-pub type UnservedCommit = FailedCommit<Charged>;
-
-/// The same, with the resources that serve the objects that go back.
-pub type ServedCommit = FailedCommit<(Served, Charged)>;
-
-/// The record of a rollout that has ended.
-pub struct EndedRecord {
-    pub record: Record,
-    /// When the commit was written that it is about.
-    pub authored: Option<Timestamp>,
-}
-
 /// A plan with the head that it is for.
 #[derive(Debug)]
 pub struct FinishedPlan {
@@ -143,21 +117,4 @@ pub struct HeadPlan {
     pub suspended: Vec<Served>,
     /// The objects of which the manifest or the commit could not be read.
     pub unread: Vec<ObjectKey>,
-}
-
-/// The end of a fetch.
-pub struct LookEnd {
-    pub looked: Result<Looked, GitError>,
-    /// The content of the mirror, if the repository did not answer and nothing is known of it yet.
-    pub kept: Option<Box<HeadChange>>,
-    /// The state that was known when the fetch began: the result is relative to that.
-    pub known: Arc<DesiredState>,
-}
-
-/// The result of a fetch.
-pub enum Looked {
-    /// Nothing new.
-    Same(Option<CommitId>),
-    /// A new head.
-    New(Box<HeadChange>),
 }

@@ -3,159 +3,85 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::cluster::{Backoff, Served};
 use crate::config::OnFailure;
 use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::repository::head_change::Charged;
 use crate::daemon::repository::prepared::Prepared;
-use crate::daemon::rollout::apply_wave::Ranks;
 use crate::daemon::shared::context::Context;
-use crate::daemon::shared::rollout_slots::RolloutSlot;
-use crate::daemon::source::state::Source;
-use crate::daemon::source::task_result::{FailedCommit, ServedCommit, TaskResult, UnservedCommit};
 use crate::history::ObjectStanding;
 use belay_core::manifest::{Manifest, ObjectKey};
 use belay_core::rollout::rollback::CommitPart;
 use belay_core::rollout::{
-    CommitId, ObjectState, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, Trigger, Workload, readings,
+    CommitId, ObjectState, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, RecordId, Trigger, readings,
     rolls_on_config, template,
 };
 
-impl Source {
-    /// Hears how a rollout ended. If the whole commit goes back with it, the objects that the commit touched are read
-    /// beside the loop.
-    pub fn ended(&mut self, record: &Record, outcome: Outcome) {
-        // One that is complete goes back too, when another one has failed meanwhile.
+/// The parts of a commit of which an object failed; each part that goes back is a `P`.
+pub struct FailedCommit<P> {
+    pub object: ObjectKey,
+    /// The reason for which the other objects go back.
+    pub reason: Reason,
+    /// The rollouts still under way, with their records.
+    pub under_way: Vec<(ObjectKey, RecordId)>,
+    /// The complete objects.
+    pub complete: Vec<P>,
+}
+
+/// The same, from the history and Git.
+type UnservedCommit = FailedCommit<Charged>;
+
+/// The same, with the resources that serve the objects that go back.
+pub type ServedCommit = FailedCommit<(Served, Charged)>;
+
+impl Context {
+    /// Returns true when a whole commit may go back with a rollout that has ended. One that is complete goes back too, when
+    /// another one has failed meanwhile.
+    pub fn may_take_commit_back(&self, record: &Record, outcome: Outcome) -> bool {
         let matters = is_failure(outcome) || outcome == Outcome::Complete;
-        if self.context.config.on_failure != OnFailure::RollBackCommit || !record.trigger.is_commit() || !matters {
-            return;
-        }
-        let commit = record.commit.clone();
-        self.read_failed_commit(move |_| Some(commit));
+        self.config.on_failure == OnFailure::RollBackCommit && record.trigger.is_commit() && matters
     }
 
-    /// Hears that an object was resumed. It goes back with its commit, if another object of that failed meanwhile.
-    pub fn resumed(&mut self, key: &ObjectKey) {
-        if self.context.config.on_failure == OnFailure::RollBackCommit {
-            let key = key.clone();
-            self.read_failed_commit(move |context| context.newest_record(&key).map(|record| record.commit));
-        }
-    }
-
-    /// Takes up, at the start, unfinished work of an earlier daemon: the rest of the commits of which an object failed.
-    pub fn finish_commit_rollbacks(&mut self) {
-        if self.context.config.on_failure != OnFailure::RollBackCommit || self.recorded.failed_commits_read {
-            return;
-        }
-        self.recorded.failed_commits_read = true;
+    /// Returns the commits of which an object has ended badly, as it is published.
+    pub fn failed_commits(&self) -> BTreeSet<CommitId> {
         let failed = |one: &ObjectStanding| {
             matches!(one.state, ObjectState::Failed | ObjectState::RolledBack | ObjectState::RollbackFailed)
         };
-        let commits: Option<BTreeSet<CommitId>> = self
-            .context
+        let commits = self
             .status
             .read(|source| source.ended.values().filter(|one| failed(one)).map(|one| one.commit.clone()).collect());
-        commits.into_iter().flatten().for_each(|commit| self.read_failed_commit(move |_| Some(commit)));
+        commits.unwrap_or_default()
     }
 
-    /// Reads, beside the loop, the objects of a commit of which one may have failed.
-    fn read_failed_commit(&mut self, commit: impl FnOnce(&Context) -> Option<CommitId> + Send + 'static) {
-        let (context, desired) = (Arc::clone(&self.context), self.desired());
-        self.tasks.spawn(async move {
-            let reader = Arc::clone(&context);
-            let read = move || commit(&reader).and_then(|commit| reader.failed_commit(&desired, &commit));
-            let failed = match context.repository.blocking_pool.run_for_object(read).await {
-                Some(failed) => Some(Box::new(context.served(failed).await)),
-                None => None,
-            };
-            TaskResult::EndRead(failed)
-        });
-        self.state.rollouts.ends_read += 1;
-    }
-
-    /// Takes the list of objects that go back with one whose rollout has ended.
-    pub fn end_read(&mut self, failed: Option<ServedCommit>) {
-        self.state.rollouts.ends_read = self.state.rollouts.ends_read.saturating_sub(1);
-        if let Some(failed) = failed {
-            self.take_commit_back(failed);
+    /// Reads the objects of a commit, if one of them has failed, and the resources that serve those that go back.
+    pub async fn read_failed_commit(
+        self: &Arc<Context>,
+        desired: Arc<DesiredState>,
+        commit: impl FnOnce(&Context) -> Option<CommitId> + Send + 'static,
+    ) -> Option<ServedCommit> {
+        let reader = Arc::clone(self);
+        let read = move || commit(&reader).and_then(|commit| reader.failed_commit(&desired, &commit));
+        match self.repository.blocking_pool.run_for_object(read).await {
+            Some(failed) => Some(self.served(failed).await),
+            None => None,
         }
     }
 
-    /// Rolls the objects of a commit back, because one of them failed.
-    fn take_commit_back(&mut self, failed: ServedCommit) {
-        let FailedCommit { object, reason, under_way, complete } = failed;
-        for (key, record) in under_way {
-            let is_same = self.state.rollouts.under_way.get(&key).is_some_and(|rollout| rollout.record == record);
-            if let Some(handle) = self.handles.get(&key).filter(|_| is_same) {
-                handle.give_up.send_replace(Some(reason.clone()));
-            }
-        }
-        let complete: Vec<_> = complete.into_iter().filter(|(_, charged)| self.is_to_go_back(charged)).collect();
-        if complete.is_empty() {
-            return;
-        }
-        info!(%object, objects = complete.len(), "everything else that its commit touched goes back");
-        self.watch_deferred();
-        let prepared =
-            complete.into_iter().map(|(served, charged)| self.goes_back_with(&object, &reason, served, charged));
-        let prepared: Vec<Prepared> = prepared.collect();
-        let Some(head) = self.state.planning.planned.clone() else { return };
-        let recorded = |one: &Prepared| {
-            let rolls_out = Workload::of(&one.planned.wanted.key).is_some();
-            Record { rolls_out, reason: Some(reason.clone()), ..self.record(&one.planned) }
-        };
-        let records: Vec<Record> = prepared.iter().map(recorded).collect();
-        match self.context.begin_records(&head, &records, self.context.clock.now()) {
-            Ok(ids) => {
-                let ranks = Ranks::new(prepared.iter().map(|one| one.planned.rank()));
-                ids.into_iter()
-                    .zip(prepared)
-                    .for_each(|(id, prepared)| self.roll_out(id, prepared, RolloutSlot::uncounted(), &ranks));
-            }
-            Err(error) => warn!(%object, %error, "failed to write down what goes back with it; that stays"),
-        }
-    }
-
-    /// Returns true when an object still has the manifest that the commit gave it, and nothing else is done about it. It
-    /// may have gone back meanwhile with another object of the commit.
-    fn is_to_go_back(&self, Charged { manifest, .. }: &Charged) -> bool {
-        let key = &manifest.key;
-        let left_alone = self.state.live.get(key).is_some_and(|facts| facts.suspended);
-        self.desired().hash(key) == Some(manifest.hash)
-            && !left_alone
-            && !self.state.rollouts.under_way.contains_key(key)
-            && !self.context.goes_back_already(manifest)
-    }
-
-    fn goes_back_with(&self, failed: &ObjectKey, reason: &Reason, served: Served, charged: Charged) -> Prepared {
-        let wanted = self.context.want(&self.desired(), charged, Trigger::Together(failed.clone()));
+    /// Returns the way back of an object of a commit of which another one failed.
+    pub fn goes_back_with(
+        &self,
+        desired: &DesiredState,
+        (failed, reason): (&ObjectKey, &Reason),
+        served: Served,
+        charged: Charged,
+    ) -> Prepared {
+        let wanted = self.want(desired, charged, Trigger::Together(failed.clone()));
         let step = PlanStep::RollBack { reason: reason.clone(), written: None };
         Prepared { served: Some(served), ..Prepared::of(Planned { wanted, step }) }
     }
 
-    /// Releases the objects that went back with an object whose hold somebody has removed by hand.
-    pub fn release_companions(&mut self, key: &ObjectKey) {
-        let went_with: Vec<ObjectKey> = self
-            .state
-            .live
-            .iter()
-            .filter(|(_, facts)| {
-                facts.hold.as_ref().is_some_and(|hold| hold.with.iter().any(|companion| companion.object == *key))
-            })
-            .map(|(key, _)| key.clone())
-            .collect();
-        for other in went_with {
-            if let Some(facts) = self.state.live.get_mut(&other) {
-                facts.released.clone_from(&facts.hold);
-            }
-            self.recheck_after(other, std::time::Duration::ZERO);
-        }
-    }
-}
-
-impl Context {
     /// Returns the objects that a commit touched, if one of them has failed and no newer commit has acted on that
     /// since. It blocks.
     fn failed_commit(&self, desired: &DesiredState, commit: &CommitId) -> Option<UnservedCommit> {

@@ -4,64 +4,47 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::cluster::{ClusterError, Mode, Served};
-use crate::daemon::repository::prepared::Prepared;
+use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use crate::daemon::shared::context::Context;
-use crate::daemon::shared::live::{digest, newest_other_manager, was_belays_last};
-use crate::daemon::source::state::{ByHand, Source};
-use crate::daemon::source::task_result::TaskResult;
+use crate::daemon::shared::live::{newest_other_manager, was_belays_last};
+use crate::history::HistoryError;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::rollback::{held_by_undo, restored_by_hand};
 use belay_core::rollout::{
-    Apply, CommitId, Hold, IgnoredFields, Outcome, PlanStep, Reach, Reason, ReasonCode, Record, RolledOut, Trigger,
-    UNKNOWN_MANAGER, before_apply, manual_rollback, marks, rolling_update, template,
+    Apply, CommitId, Hold, IgnoredFields, Outcome, Reach, Reason, ReasonCode, Record, RolledOut, Trigger, before_apply,
+    manual_rollback, marks, rolling_update, template,
 };
 
-impl Source {
-    /// Notices a hold that `belay undo` left, and writes it down, once.
-    pub fn note_undo(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
-        let before = self.state.live.get(key).and_then(|facts| facts.hold.as_deref());
-        if hold.manifest.is_empty() || before == Some(hold) {
-            return;
-        }
-        if before.is_some_and(|before| before.since > hold.since) {
-            return self.note_older_hold(key, live, hold);
-        }
-        if hold.by.is_none() {
-            return;
-        }
-        self.state.rollouts.manual_rollbacks.insert(
-            (key.clone(), hold.since),
-            ByHand {
-                trigger: Trigger::UndoByHand(hold.by.clone().unwrap_or_default()),
-                outcome: Outcome::RolledBack,
-                since: hold.since,
-                commit: Some(hold.commit.clone()),
-                manifest: Some(hold.manifest.clone()),
-                reason: Some(Reason::new(ReasonCode::UndoneByHand, hold.reason.clone())),
-                back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
-            },
-        );
-        self.write_down_by_hand();
+/// A change by hand, or by an autoscaler, as it was found on an object, to be recorded.
+#[derive(Clone, Debug)]
+pub struct ByHand {
+    pub trigger: Trigger,
+    pub outcome: Outcome,
+    pub since: Timestamp,
+    /// The commit of the manifest that it is about; if nobody named one, the commit that was charged with the object
+    /// last.
+    pub commit: Option<CommitId>,
+    pub manifest: Option<String>,
+    pub reason: Option<Reason>,
+    /// The commit of the object's present template, if that is an earlier one.
+    pub back_to: Option<CommitId>,
+}
+
+impl ByHand {
+    /// Returns the record of a finished change in which belay had no part.
+    pub fn complete(trigger: Trigger, since: Timestamp) -> ByHand {
+        ByHand { trigger, outcome: Outcome::Complete, since, commit: None, manifest: None, reason: None, back_to: None }
     }
 
-    /// Notices that an undo with kubectl has brought a hold back, which its revision still had from an earlier time. If
-    /// the hold names the repository's manifest, nothing else needs to be done.
-    fn note_older_hold(&mut self, key: &ObjectKey, live: &Value, hold: &Hold) {
-        let holds_head = self.desired().hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
-        let in_force = template(live).is_some_and(|present| hold.is_about(present));
-        if !holds_head || !in_force || self.state.rollouts.under_way.contains_key(key) {
-            return;
-        }
-        let by = newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
-        let since = self.context.clock.now();
-        let message = format!("taken back by hand ({by}); it was before: {}", hold.reason);
-        let undone = ByHand {
+    /// Returns the record of an undo that has left this hold on an object.
+    pub fn undone(live: &Value, hold: &Hold, by: String, since: Timestamp, message: String) -> ByHand {
+        ByHand {
             trigger: Trigger::UndoByHand(by),
             outcome: Outcome::RolledBack,
             since,
@@ -69,76 +52,42 @@ impl Source {
             manifest: Some(hold.manifest.clone()),
             reason: Some(Reason::new(ReasonCode::UndoneByHand, message)),
             back_to: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
-        };
-        self.state.rollouts.manual_rollbacks.insert((key.clone(), since), undone);
-        self.write_down_by_hand();
-    }
-
-    /// Notices a rolling update by `belay rolling-update` that is under way, or that is through: that is written down, once.
-    /// For an update by `belay undo` the hold is enough.
-    pub fn note_rolling_update(&mut self, key: &ObjectKey, live: &Value) {
-        if rolling_update::is_under_way(live) {
-            let (digest, now) = (digest(live), Instant::now());
-            let known = self.state.rollouts.rolled_by_others.entry(key.clone()).or_insert((digest, now));
-            if known.0 != digest {
-                *known = (digest, now);
-            }
-            return;
         }
-        self.state.rollouts.rolled_by_others.remove(key);
-        let Some(hand) = rolling_update::ByHand::through(live).filter(|hand| !hand.hold_follows) else { return };
-        let done = ByHand {
-            trigger: Trigger::RollingUpdate(hand.by),
-            outcome: Outcome::Complete,
-            since: hand.since,
-            commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
-            manifest: None,
-            reason: None,
-            back_to: None,
-        };
-        self.state.rollouts.manual_rollbacks.insert((key.clone(), hand.since), done);
-        self.write_down_by_hand();
     }
 
+    /// Returns the record of an update by `belay rolling-update`.
+    pub fn rolled(live: &Value, hand: rolling_update::ByHand) -> ByHand {
+        let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
+        ByHand { commit, ..ByHand::complete(Trigger::RollingUpdate(hand.by), hand.since) }
+    }
+}
+
+impl Context {
     /// Takes over the fields of a held controller that somebody has rolled with the command.
-    pub fn adopt_rolled(&mut self, prepared: Prepared, hold: Hold) {
-        let (PlanStep::Apply(apply), Some(served)) = (prepared.planned.step, prepared.served) else { return };
-        let (context, key, body) = (Arc::clone(&self.context), prepared.planned.wanted.key, apply.body.read());
-        self.tasks.spawn(async move {
-            if let Err(error) = adopt(&context, &key, &served, body, &hold).await {
-                warn!(object = %key, %error, "failed to take over what was rolled by hand, trying again");
-            }
-            TaskResult::Told
-        });
-    }
-
-    /// Records the changes that were made by hand. Before the first plan there is nothing that it could be a part of.
-    pub fn write_down_by_hand(&mut self) {
-        let Some(head) = self.state.planning.planned.clone() else { return };
-        for ((key, since), done) in std::mem::take(&mut self.state.rollouts.manual_rollbacks) {
-            if let Err(error) = self.write_down_one(&head, &key, &done) {
-                warn!(object = %key, %error, "failed to write down what was done by hand, trying again with the next plan");
-                self.state.rollouts.manual_rollbacks.insert((key, since), done);
-            }
+    pub async fn adopt_rolled(&self, key: &ObjectKey, served: &Served, body: Value, hold: &Hold) {
+        if let Err(error) = adopt(self, key, served, body, hold).await {
+            warn!(object = %key, %error, "failed to take over what was rolled by hand, trying again");
         }
     }
 
-    fn write_down_one(
+    /// Records a change that was made by hand, once.
+    pub fn write_down_by_hand(
         &self,
+        desired: &DesiredState,
         head: &CommitId,
         key: &ObjectKey,
         done: &ByHand,
-    ) -> Result<(), crate::history::HistoryError> {
-        let (history, source) = (&self.context.history, &self.context.config.name);
+    ) -> Result<(), HistoryError> {
+        let (history, source) = (&self.history, &self.config.name);
         if history.knows(source, key, done.since, &done.trigger)? {
             return Ok(());
         }
         let said = done.commit.as_ref().filter(|commit| self.commit(commit).is_some());
-        let charged = || self.context.last_charged(Some(head), key).map(|commit| commit.id.clone());
+        let charged = || self.last_charged(Some(head), key).map(|commit| commit.id.clone());
         let Some(commit) = said.cloned().or_else(charged).or_else(|| done.commit.clone()) else { return Ok(()) };
         info!(object = %key, by = done.trigger.who().as_deref(), what = done.trigger.word(), commit = commit.short(), "done by hand");
         let planned = Record::planned(source, &commit, key.clone(), done.since);
-        let planned = match self.desired().locate(key) {
+        let planned = match desired.locate(key) {
             Some(located) => planned.written_in(located.place, &located.file),
             None => planned,
         };
@@ -151,12 +100,12 @@ impl Source {
             back_to: done.back_to.clone(),
             ..planned
         };
-        let now = self.context.clock.now();
-        let ids = self.context.begin_records(head, &[record], now)?;
+        let now = self.clock.now();
+        let ids = self.begin_records(head, &[record], now)?;
         // A moment that is before its beginning is another machine's clock.
         ids.into_iter()
             .try_for_each(|id| history.finish(id, done.outcome, done.reason.as_ref(), now.max(done.since)))?;
-        self.context.status.rollout_ended(done.trigger.word(), done.outcome, None);
+        self.status.rollout_ended(done.trigger.word(), done.outcome, None);
         Ok(())
     }
 }

@@ -14,9 +14,10 @@ use super::unhealthy_workloads::UnhealthyWorkloads;
 use crate::config::Drift;
 use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::repository::head_change::HeadChange;
+use crate::daemon::rollout::rollback::manual_rollback::ByHand;
 use crate::daemon::shared::live::LiveFacts;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Outcome, Reason, Record, RecordId, Trigger};
+use belay_core::rollout::{CommitId, Record, RecordId, Trigger};
 
 /// The known state of a source.
 pub struct State {
@@ -70,6 +71,20 @@ impl State {
         let Rollouts { under_way, resumed, .. } = &self.rollouts;
         !under_way.contains_key(key) && !resumed.contains_key(key) && self.desired.has(key)
     }
+
+    /// Gives up the claims to objects that the head has no manifest of any more. Returns them, each with the other source.
+    pub fn give_claims_up(&mut self) -> Vec<(String, ObjectKey)> {
+        let desired = Arc::clone(&self.desired);
+        let is_over = |(_, key): &(String, ObjectKey)| !desired.mentions(key);
+        self.planning.claimed.extract_if(.., is_over).collect()
+    }
+}
+
+impl Planning {
+    /// Notes that this source claims an object of another one.
+    pub fn claim(&mut self, owner: String, key: ObjectKey) {
+        self.claimed.insert((owner, key));
+    }
 }
 
 impl Rollouts {
@@ -103,7 +118,7 @@ pub struct Planning {
     /// The same of those that only changed the number of pods.
     pub interrupted_scaling: BTreeSet<ObjectKey>,
     /// Objects of this source that belong to others, by owner.
-    pub claimed: BTreeSet<(String, ObjectKey)>,
+    claimed: BTreeSet<(String, ObjectKey)>,
     /// Objects whose manifests the head contradicts elsewhere, and how.
     pub contradicted: BTreeMap<ObjectKey, String>,
 }
@@ -142,21 +157,6 @@ pub struct Rollout {
     pub keeps_hold: bool,
     /// The commit that takes its place.
     pub superseded_by: Option<CommitId>,
-}
-
-/// A change by hand, or by an autoscaler, as it was found on an object, to be recorded.
-#[derive(Clone, Debug)]
-pub struct ByHand {
-    pub trigger: Trigger,
-    pub outcome: Outcome,
-    pub since: Timestamp,
-    /// The commit of the manifest that it is about; if nobody named one, the commit that was charged with the object
-    /// last.
-    pub commit: Option<CommitId>,
-    pub manifest: Option<String>,
-    pub reason: Option<Reason>,
-    /// The commit of the object's present template, if that is an earlier one.
-    pub back_to: Option<CommitId>,
 }
 
 /// The objects that have left the repository.

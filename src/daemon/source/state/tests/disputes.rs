@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::daemon::publish::dispute::Dispute;
+use crate::daemon::source::state::corrections::not_written_down;
 use crate::daemon::source::state::disputes::Disputes;
-use crate::daemon::source::state::drift_events::not_written_down;
 use belay_core::rollout::ForeignField;
 
 fn field(path: &str, manager: &str) -> ForeignField {

@@ -7,14 +7,12 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use crate::cluster::{Backoff, Seen, Served};
+use super::state::{Source, is_definition_of};
+use super::task_result::TaskResult;
+use crate::cluster::Seen;
 use crate::daemon::planning::plan_parts::is_definition;
-use crate::daemon::source::state::{Source, is_definition_of};
-use crate::daemon::source::task_result::TaskResult;
+use crate::daemon::shared::missing::served_kinds;
 use belay_core::manifest::ObjectKey;
-
-/// The kinds of what may be missing.
-const KINDS: [(&str, &str); 2] = [("v1", "Namespace"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")];
 
 impl Source {
     /// Watches for what these objects miss.
@@ -26,35 +24,7 @@ impl Source {
         debug!("something is missing: namespaces and definitions are watched");
         self.watches.missing.watch = Some(self.context.cluster.watched(""));
         let context = Arc::clone(&self.context);
-        self.tasks.spawn(async move {
-            let mut found = Vec::new();
-            for (api_version, kind) in KINDS {
-                let served = Backoff::until_answered(|_| {}, || context.cluster.served(api_version, kind)).await;
-                // Without a watch it is tried again by its waits alone.
-                found.extend(served);
-            }
-            TaskResult::MissingServed(found)
-        });
-    }
-
-    /// Begins to watch the kinds of what is missing.
-    pub fn watch_missing(&mut self, kinds: &[Served]) {
-        if let Some((watched, _)) = &mut self.watches.missing.watch {
-            kinds.iter().for_each(|served| watched.also(served));
-        }
-    }
-
-    /// Ends the watch when nothing is missed any more.
-    pub fn end_missing_watch(&mut self) {
-        while let Some(first) = self.watches.missing.objects.first() {
-            let rollouts = &self.state.rollouts;
-            let is_open = rollouts.under_way.contains_key(first) || rollouts.resumed.contains_key(first);
-            if is_open || self.state.retries.cause(first).is_some() {
-                return;
-            }
-            self.watches.missing.objects.pop_first();
-        }
-        self.watches.missing.watch = None;
+        self.tasks.spawn(async move { TaskResult::MissingServed(served_kinds(&context.cluster).await) });
     }
 
     /// Tries those at once that may have missed a namespace, or a definition, which is there.

@@ -1,45 +1,40 @@
-//! Objects that wait for others, as `belay.dev/after` says: they are begun when those are complete, and passed over when
-//! those are not coming. Workloads wait for a slot of `max_rollouts` in the same way.
+//! Planned objects that wait: for others, as `belay.dev/after` says, for a slot of `max_rollouts`, or for something that is
+//! missing or not served. They are begun when their turn comes, and passed over when that does not come.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
+use super::state::{RetryCause, Source, cause_of, end_of_wait, is_too_long, passed_over};
+use crate::daemon::planning::plan_parts::is_definition;
 use crate::daemon::publish::status::{SourceStatus, UnderWay, put_or_remove};
 use crate::daemon::repository::prepared::Prepared;
+use crate::daemon::rollout::until_served::beyond_limit;
 use crate::daemon::shared::rollout_slots::RolloutSlot;
-use crate::daemon::source::state::{Source, passed_over};
 use crate::history::Update;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{
-    After, DependencyStanding, Gate, Outcome, PlanStep, Planned, Reason, Record, RecordId, Step, StepKind, Workload,
-    gate,
+    After, Gate, Outcome, PlanStep, Planned, Reason, ReasonCode, Record, RecordId, Step, StepKind, Workload,
 };
 
 impl Source {
     /// Returns true when the dependencies of an object are complete; `beginning` names those that are about to begin.
     pub fn gate(&self, key: &ObjectKey, beginning: &BTreeSet<ObjectKey>) -> Gate {
-        let Some(after) = self.desired().after_of(key) else { return Gate::Open };
+        let Some(after) = self.state.desired.after_of(key) else { return Gate::Open };
         self.gate_of(&after, beginning)
     }
 
     fn gate_of(&self, after: &After, beginning: &BTreeSet<ObjectKey>) -> Gate {
-        gate(after, |name| {
-            let known = self.state.dependency(name);
-            DependencyStanding {
-                under_way: known.under_way || beginning.contains(name),
-                newest: self.context.newest_record(name).map(|record| (record.outcome, record.reason)),
-                ..known
-            }
-        })
+        let newest = |name: &ObjectKey| self.context.newest_record(name);
+        self.state.gate_of(after, beginning, newest)
     }
 
     /// Lets a planned object wait, under its record: it is planned again when it is its turn. `earlier` is the record as it was
     /// before: an object on its way back stays on it.
     pub fn let_wait(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, message: String) {
-        let mut record = earlier.unwrap_or_else(|| Record { id, ..self.record(planned) });
+        let mut record = earlier.unwrap_or_else(|| Record { id, ..self.context.planned_record(planned) });
         if record.outcome != Outcome::RollingBack {
             record.outcome = Outcome::Waiting;
         }
@@ -99,20 +94,12 @@ impl Source {
         if self.state.planning.planned.is_none() {
             return;
         }
-        let behind: Vec<After> = self.desired().after().filter(|after| after.names.contains(key)).cloned().collect();
+        let behind: Vec<After> =
+            self.state.desired.after().filter(|after| after.names.contains(key)).cloned().collect();
         for after in behind {
             let gate = self.gate_of(&after, &BTreeSet::new());
             let object = &after.object;
-            match (
-                self.state
-                    .rollouts
-                    .resumed
-                    .get(object)
-                    .filter(|record| record.outcome != Outcome::RollingBack)
-                    .filter(|_| self.state.rollouts.waiting.contains_key(object))
-                    .cloned(),
-                gate,
-            ) {
+            match (self.state.waiting_record(object), gate) {
                 (Some(_), Gate::Open) => self.recheck_after(object.clone(), Duration::ZERO),
                 (Some(record), Gate::Shut(message)) => self.tell_waiting(&record, message),
                 (Some(record), Gate::Skip(reason)) => {
@@ -132,14 +119,7 @@ impl Source {
 
     /// Forgets those that wait no longer because a newer commit has taken their place.
     pub fn forget_superseded_waits(&mut self) {
-        let gone: Vec<ObjectKey> = self
-            .state
-            .rollouts
-            .waiting
-            .keys()
-            .filter(|key| !self.state.rollouts.resumed.contains_key(key))
-            .cloned()
-            .collect();
+        let gone = self.state.superseded_waits();
         gone.iter().for_each(|key| self.stop_waiting(key));
     }
 
@@ -153,7 +133,7 @@ impl Source {
             return Ok(RolloutSlot::uncounted());
         }
         match self.context.rollout_slots.take() {
-            Err(_) if is_interrupted(prepared) => Ok(RolloutSlot::uncounted()),
+            Err(_) if prepared.is_interrupted() => Ok(RolloutSlot::uncounted()),
             Err(message) => {
                 self.state.rollouts.without_slot.insert(key.clone());
                 Err(message)
@@ -165,14 +145,42 @@ impl Source {
     /// Plans as many waiting workloads again as there are free slots. Called after each change of what waits, and when a slot
     /// becomes free.
     pub fn fill_slots(&mut self) {
-        let next: Vec<ObjectKey> =
-            self.state.rollouts.without_slot.iter().take(self.context.rollout_slots.free()).cloned().collect();
+        let next = self.state.next_for_slots(self.context.rollout_slots.free());
         next.into_iter().for_each(|key| self.recheck_after(key, Duration::ZERO));
     }
-}
 
-/// Returns true when a rollout takes the place of one that is not complete, or goes on with the template of one that bakes.
-pub fn is_interrupted(prepared: &Prepared) -> bool {
-    let replaces = matches!(&prepared.planned.step, PlanStep::Apply(apply) if apply.rolls_out);
-    prepared.continues_rollout && !replaces || prepared.live.as_ref().is_some_and(|live| !live.complete)
+    /// Tries the objects of a definition at once, when it has changed, or is not going to.
+    pub fn retry_what_it_defines(&mut self, key: &ObjectKey) {
+        if !is_definition(key) {
+            return;
+        }
+        if let Some((_, group)) = key.name.split_once('.') {
+            self.context.cluster.forget_group(group);
+        }
+        self.state.retry_defined_by(key, Instant::now());
+    }
+
+    /// Lets a manifest wait for something that does not exist yet, that belay has no right for, or that the API server
+    /// can't serve now: it is tried again by itself, under the same record. Only a missing right is waited for without a
+    /// limit; everything else is given up after `outage_timeout`, and tried again all the same, under another record.
+    pub fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
+        let (key, now) = (planned.wanted.key.clone(), Instant::now());
+        let cause = cause_of(reason);
+        let waited = self.state.retries.put_off(&key, cause, now);
+        if reason.code == ReasonCode::Missing {
+            self.watch_for_missing([key.clone()].into());
+        }
+        let limit = self.context.config.outage_timeout.0;
+        if !is_too_long(cause, waited, limit) {
+            return self.let_wait(id, earlier, planned, reason.message.clone());
+        }
+        let reason = beyond_limit(reason.clone(), limit);
+        warn!(object = %key, %reason, "given up for now");
+        self.stop_waiting(&key);
+        let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
+        let (outcome, reason) = end_of_wait(reason, going_back.map(|record| record.reason));
+        self.finish(id, outcome, Some(&reason));
+        self.state.retries.put_off(&key, RetryCause::Refused, now);
+        self.recheck_dependents(&key);
+    }
 }
