@@ -45,7 +45,7 @@
 //! | [`web`] | pages, JSON, metrics, `/healthz` and `/readyz` (`web/answer`) over HTTP, which change nothing; Git servers' webhooks, `POST /hooks/SOURCE` (`web/hooks`), which ask the daemon to look at a source | a socket, the history, the cluster, the mirrors |
 //! | [`notices`] | sends outcomes of commits to receivers elsewhere; `notices/receiver` repeats failed deliveries | the history, sockets to receivers |
 //! | [`cli`] | the commands, and the only room that prints; a command is a file or a folder of `cli/commands` | terminal, everything |
-//! | `kube_rules` | crate `kube-rules`: what an API server does to an object before it stores it: read, default, validate, warn, patch, apply; used by `minicluster` and by `belay check` | nothing: pure |
+//! | [`kube_rules`] | crate `kube-rules`: what an API server does to an object before it stores it: read, default, validate, warn, patch, apply; used by `minicluster` and by `belay check` | nothing: pure |
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
 //! | [`config`] | a leaf: the configuration file, and the files with secrets that it names | those files |
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use serde_json::Value;
 
-use super::helm;
 use super::tools::Tool;
 use super::unit::{HelmOptions, Unit, UnitKind};
 
@@ -36,12 +35,12 @@ pub(super) fn arguments(unit: &Unit, tool: Tool) -> Vec<OsString> {
         UnitKind::Helm(options) => {
             arguments.extend(["template".into(), "--include-crds".into(), "--skip-tests".into()]);
             arguments.push(format!("--namespace={}", namespace(options)).into());
-            for values in options.values.iter().filter_map(|values| helm::values_path(options, values)) {
+            for values in options.values.iter().filter_map(|values| options.values_path(values)) {
                 arguments.push(format!("--values={values}").into());
             }
             arguments.extend(options.capabilities.iter().flat_map(|capabilities| capabilities.arguments()));
             arguments.extend(options.set.iter().map(|(name, value)| set(name, value).into()));
-            arguments.extend(["--".into(), helm::release(options).into(), format!("./{folder}").into()]);
+            arguments.extend(["--".into(), options.release().into(), format!("./{folder}").into()]);
         }
     }
     arguments

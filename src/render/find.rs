@@ -56,7 +56,7 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
             }
             plan.covered.folders.insert(folder);
         } else if file("Chart.yaml") {
-            let named = options.helm.iter().any(|chart| helm::folder(chart) == folder);
+            let named = options.helm.iter().any(|chart| chart.folder() == folder);
             if !named {
                 plan.take(helm::chart(
                     tree,
@@ -77,7 +77,7 @@ pub fn find<T: Tree>(tree: &T, folder: &str, options: &Options) -> Result<Plan, 
     for chart in options.helm.iter().filter(|_| !options.off) {
         let Some(mut unit) = helm::chart(tree, &for_cluster(chart.clone()))? else { continue };
         if plan.units.contains_key(&unit.path) {
-            unit.path = format!("{} ({})", unit.path, helm::release(chart)).into();
+            unit.path = format!("{} ({})", unit.path, chart.release()).into();
         }
         plan.take(Some(unit));
     }

@@ -5,37 +5,17 @@ use serde_json::Value;
 use super::refusal::Refusal;
 use super::tree::{Node, Tree, below, parent};
 use super::unit::{HelmOptions, Inputs, Unit, UnitKind, whole};
+use belay_core::manifest::Place;
 use belay_core::manifest::yaml::{decode, documents};
-use belay_core::manifest::{Place, join};
 
 /// The largest `Chart.yaml` that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 /// The most entries of a chart's folder that are checked for links.
 const ENTRIES: usize = 20_000;
 
-/// Returns the folder of a chart, from the root.
-pub(super) fn folder(options: &HelmOptions) -> String {
-    join("", options.chart.trim_matches('/')).unwrap_or_default()
-}
-
-/// Returns the name of the release.
-pub(super) fn release(options: &HelmOptions) -> String {
-    let folder = folder(options);
-    let of_folder = || folder.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("release").to_owned();
-    options.release.clone().unwrap_or_else(of_folder)
-}
-
-/// Returns the path of a file with values, from the root. `None` if it lies outside of the repository.
-pub(super) fn values_path(options: &HelmOptions, values: &str) -> Option<String> {
-    match values.strip_prefix('/') {
-        Some(from_root) => join("", from_root),
-        None => join(&folder(options), values),
-    }
-}
-
 /// Returns the unit of a chart. `None` for a library, which renders nothing by itself, and if there is no such folder.
 pub(super) fn chart<T: Tree>(tree: &T, options: &HelmOptions) -> Result<Option<Unit>, T::Error> {
-    let folder = folder(options);
+    let folder = options.folder();
     let path = below(&folder, "Chart.yaml");
     let mut inputs = Inputs::default();
     let node = tree.node(&folder)?;
@@ -45,7 +25,7 @@ pub(super) fn chart<T: Tree>(tree: &T, options: &HelmOptions) -> Result<Option<U
     let beginning = |path: &str| Place { path: path.into(), line: 1, column: 1 };
     let mut certain = !has_links(tree, &folder)?;
     for values in &options.values {
-        let named = values_path(options, values);
+        let named = options.values_path(values);
         let node = named.as_deref().map(|path| tree.node(path)).transpose()?.flatten();
         match (named, node) {
             (Some(named), Some(Node::File(_))) => drop(inputs.nodes.insert(named, node)),

@@ -11,7 +11,7 @@ use super::capabilities::Capabilities;
 use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
 use super::tree::{Node, Tree, below, folders_above};
-use belay_core::manifest::Place;
+use belay_core::manifest::{Place, join};
 
 /// The most folders that an advice names.
 const LISTED: usize = 8;
@@ -36,8 +36,7 @@ impl Options {
     /// Returns true when a unit is a chart that is named, and so is one wherever it lies.
     #[must_use]
     pub fn names(&self, unit: &Unit) -> bool {
-        matches!(unit.kind, UnitKind::Helm(_))
-            && self.helm.iter().any(|chart| super::helm::folder(chart) == *unit.folder)
+        matches!(unit.kind, UnitKind::Helm(_)) && self.helm.iter().any(|chart| chart.folder() == *unit.folder)
     }
 }
 
@@ -56,6 +55,28 @@ pub struct HelmOptions {
     pub set: BTreeMap<String, Value>,
     /// The capabilities of the cluster.
     pub capabilities: Option<Arc<Capabilities>>,
+}
+
+impl HelmOptions {
+    /// Returns the folder of the chart, from the root.
+    pub(super) fn folder(&self) -> String {
+        join("", self.chart.trim_matches('/')).unwrap_or_default()
+    }
+
+    /// Returns the name of the release.
+    pub(super) fn release(&self) -> String {
+        let folder = self.folder();
+        let of_folder = || folder.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("release").to_owned();
+        self.release.clone().unwrap_or_else(of_folder)
+    }
+
+    /// Returns the path of a file with values, from the root. `None` if it lies outside of the repository.
+    pub(super) fn values_path(&self, values: &str) -> Option<String> {
+        match values.strip_prefix('/') {
+            Some(from_root) => join("", from_root),
+            None => join(&self.folder(), values),
+        }
+    }
 }
 
 /// The tool for a unit.
@@ -278,7 +299,7 @@ impl Unit {
     #[must_use]
     pub fn values_files(&self) -> Vec<String> {
         let UnitKind::Helm(options) = &self.kind else { return Vec::new() };
-        let named = options.values.iter().filter_map(|values| super::helm::values_path(options, values));
+        let named = options.values.iter().filter_map(|values| options.values_path(values));
         std::iter::once(below(&self.folder, "values.yaml")).chain(named).collect()
     }
 
