@@ -82,7 +82,11 @@ const HOMES: &[(&str, &[&str])] = &[
 const NOT_IN_PURE_ROOMS: &[&str] = &[
     "std::fs",
     "std::env",
-    "std::net",
+    // Addresses are values; sockets are not.
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+    "ToSocketAddrs",
     "tokio::",
     "kube::",
     "async fn",

@@ -17,7 +17,7 @@ impl World {
         for step in self.history().steps(record.id).expect("steps") {
             // Progress comes as often as the watch reports it.
             if step.kind != StepKind::Progress {
-                writeln!(text, "  {}: {}", step.kind.word(), step.detail).expect("text");
+                writeln!(text, "  {} {}", step.kind.word(), step.detail).expect("text");
             }
         }
         let live = self.get(&path_of(workload)).await.expect("a workload");
@@ -38,6 +38,7 @@ impl World {
             let cause = marks::annotation(&set, marks::CHANGE_CAUSE).unwrap_or("no cause");
             writeln!(text, "  {}: {cause}", revision(&set)).expect("text");
         }
+        let text: String = text.lines().map(|line| stable(line) + "\n").collect();
         named(&without_random_names(&text, workload), commits)
     }
 }
@@ -49,7 +50,8 @@ fn record_as_text(record: &Record) -> String {
     }
     text.push('\n');
     if let Some(back_to) = &record.back_to {
-        writeln!(text, "back to: {back_to}, revision {:?}", record.back_to_revision).expect("text");
+        let revision = record.back_to_revision.map_or("unknown".to_owned(), |revision| revision.to_string());
+        writeln!(text, "back to: {back_to}, revision {revision}").expect("text");
     }
     if let Some(evidence) = &record.evidence {
         text.push_str("evidence:\n");
@@ -87,6 +89,17 @@ fn named(text: &str, commits: &[(&str, &str)]) -> String {
     commits.iter().fold(text.to_owned(), |text, (name, commit)| {
         text.replace(commit, &format!("<{name}>")).replace(short(commit), &format!("<{name}>"))
     })
+}
+
+/// Returns a line without what depends on the moment: which of two states a pod that can't be pulled is in, the kubelet's last
+/// words about a container, and the number of events by then.
+fn stable(line: &str) -> String {
+    let line = line.replace("ErrImagePull", "ImagePullBackOff");
+    let line = line.split(", events: ").next().unwrap_or_default();
+    match line.split_once("(container ") {
+        Some((before, after)) => format!("{before}(container {})…", after.split(')').next().unwrap_or_default()),
+        None => line.trim_end().to_owned(),
+    }
 }
 
 /// Leaves out the ends of the names of ReplicaSets and pods.

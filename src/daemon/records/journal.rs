@@ -73,7 +73,7 @@ impl Context {
 
     /// Records the verdict, and the evidence.
     pub async fn save_evidence(&self, record: RecordId, reason: &Reason, evidence: &Evidence) {
-        let kept = format!("{} pods, {} events", evidence.pods.len(), evidence.events.len());
+        let kept = format!("pods: {}, events: {}", evidence.pods.len(), evidence.events.len());
         let steps = vec![self.now(StepKind::Verdict, &reason.message), self.now(StepKind::Evidence, &kept)];
         let (reason, evidence) = (Some(reason.clone()), Some(evidence.clone()));
         let update = Update { reason, evidence, steps, ..Update::default() };
