@@ -18,7 +18,29 @@ async fn a_bad_image_goes_back_to_the_last_good_revision() {
 
     assert_eq!(world.status().held.len(), 1);
     let text = world.rollout_as_text(&bad, "web", &[("good", &good), ("bad", &bad)]).await;
-    expect![[""]].assert_eq(&text);
+    expect![[r#"
+        rolled-back: the rollout exceeded its progress deadline: pod web-… is ImagePullBackOff (container app)…
+        back to: <good>, revision 1
+        evidence:
+          condition Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          condition Progressing=False ProgressDeadlineExceeded: ReplicaSet "web-…" has timed out progressing.
+          pod web-…: ImagePullBackOff, container app, 0 restarts
+        steps:
+          applying
+          applied as generation 2
+          verdict the rollout exceeded its progress deadline: pod web-… is ImagePullBackOff (container app)…
+          evidence saved pods: 1
+          going back revision 1 (<good> First version (Ada))
+          went back as generation 3
+          marked as failed
+          ended rolled-back: the rollout exceeded its progress deadline: pod web-… is ImagePullBackOff (container app)…
+        live:
+          image web:1, 2 available, commit <good>
+          held: commit <bad>, the manifest of the record: true
+        revisions:
+          2: <bad> Faster images (Ada) — failed: the rollout exceeded its progress deadline: pod web-… is ImagePullBackOff (container app)…
+          3: <good> First version (Ada)
+    "#]].assert_eq(&text);
 }
 
 #[tokio::test(start_paused = true)]
@@ -27,7 +49,36 @@ async fn a_crash_keeps_the_last_lines() {
     let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "A typo");
     world.through(&bad).await;
     let text = world.rollout_as_text(&bad, "web", &[("good", &good), ("bad", &bad)]).await;
-    expect![[""]].assert_eq(&text);
+    expect![[r#"
+        rolled-back: the rollout made no progress within its deadline: pod web-… is CrashLoopBackOff (container app, exit code 1)…
+        back to: <good>, revision 1
+        evidence:
+          condition Progressing=True ReplicaSetUpdated: ReplicaSet "web-…" is progressing.
+          condition Available=False MinimumReplicasUnavailable: Deployment does not have minimum availability.
+          pod web-…: CrashLoopBackOff, container app, 3 restarts, exit code 1
+            log starting web:2
+            log ready
+            log fatal: unexpected error, exiting with code 1
+          pod web-…: CrashLoopBackOff, container app, 3 restarts, exit code 1
+            log starting web:2
+            log ready
+            log fatal: unexpected error, exiting with code 1
+        steps:
+          applying
+          applied as generation 2
+          verdict the rollout made no progress within its deadline: pod web-… is CrashLoopBackOff (container app, exit code 1)…
+          evidence saved pods: 2
+          going back revision 1 (<good> First version (Ada))
+          went back as generation 3
+          marked as failed
+          ended rolled-back: the rollout made no progress within its deadline: pod web-… is CrashLoopBackOff (container app, exit code 1)…
+        live:
+          image web:1, 2 available, commit <good>
+          held: commit <bad>, the manifest of the record: true
+        revisions:
+          2: <bad> A typo (Ada) — failed: the rollout made no progress within its deadline: pod web-… is CrashLoopBackOff (container app, exit code 1)…
+          3: <good> First version (Ada)
+    "#]].assert_eq(&text);
 }
 
 #[tokio::test(start_paused = true)]
