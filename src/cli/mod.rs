@@ -1,4 +1,4 @@
-//! SAY. The only room that prints. A command is a file or a folder of `commands`; each is described in the doc comment
+//! The only room that prints. A command is a file or a folder of `commands`; each is described in the doc comment
 //! of its arguments.
 
 mod args;

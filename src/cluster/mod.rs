@@ -1,4 +1,4 @@
-//! OUT. The Kubernetes API for the daemon and the commands: read, watch, apply, evidence, events. It decides nothing.
+//! The Kubernetes API for the daemon and the commands: read, watch, apply, evidence, events. It decides nothing.
 
 mod apply;
 mod bounded_body;

@@ -1,4 +1,4 @@
-//! IN. The only room that uses git2 and notify: the head of a branch, the difference between two commits and its
+//! The only room that uses git2 and notify: the head of a branch, the difference between two commits and its
 //! authors, texts at a commit.
 //!
 //! | part | contents |

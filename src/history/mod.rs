@@ -1,4 +1,4 @@
-//! MEMORY. The outcome of each manifest of each commit.
+//! The outcome of each manifest of each commit.
 //!
 //! Here are its plain types, its questions and the computations on them; `query` puts answers together from several
 //! questions, and `sqlite` keeps it all in one file: the only folder that uses rusqlite, beside which another store could

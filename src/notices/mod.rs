@@ -1,4 +1,4 @@
-//! TELL. Sends outcomes of commits to receivers elsewhere: the history holds the notices, and the progress of each
+//! Sends outcomes of commits to receivers elsewhere: the history holds the notices, and the progress of each
 //! receiver. It reads, and notes sent notices; nothing waits for it.
 
 mod address;

@@ -1,4 +1,4 @@
-//! RENDER. Folders that a tool turns into manifests: finding them in a tree, the inputs of each, and the tool's run.
+//! Folders that a tool turns into manifests: finding them in a tree, the inputs of each, and the tool's run.
 //!
 //! | part | contents |
 //! |---|---|

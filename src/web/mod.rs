@@ -1,4 +1,4 @@
-//! SHOW. Status, history and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`, JSON under `/api/v1/`, and pages for
+//! Status, history and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`, JSON under `/api/v1/`, and pages for
 //! people. It only reads; a hook requests a fetch from the daemon, and nothing more.
 
 mod answer;

@@ -1,4 +1,4 @@
-//! DECISIONS. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
+//! Decisions about objects and their rollouts. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
 mod annotations;
 mod autoscaler;
