@@ -7,7 +7,6 @@ use tokio::sync::oneshot;
 use tracing::{error, warn};
 
 use crate::backoff::Backoff;
-use crate::blocking::blocking;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::shared::context::Context;
 use crate::daemon::shared::journal_queue::{JournalWrite, ToWrite};
@@ -50,11 +49,12 @@ impl Context {
         self.to_write().push(ToWrite { entries, told: Some(told) });
         // Other writers queue their entries in between. The first writer that resumes writes for all.
         tokio::task::yield_now().await;
-        if let Ok(written) = outcome.try_recv() {
-            return written;
-        }
-        self.write_queued();
-        outcome.await.expect("whoever takes it out of the list tells it")
+        let written = tokio::select! {
+            biased;
+            written = &mut outcome => written,
+            () = self.write_queued() => outcome.await,
+        };
+        written.expect("whoever takes it out of the list tells it")
     }
 
     /// Queues a note behind all entries that wait to be written: the next who writes takes it with him, in this order. The
@@ -65,13 +65,14 @@ impl Context {
         let context = Arc::clone(self);
         async move {
             tokio::task::yield_now().await;
-            context.write_queued();
+            context.write_queued().await;
         }
     }
 
-    fn write_queued(&self) {
-        // Who takes the entries writes them before anybody writes later ones.
-        let _turn = blocking(|| self.journal.turn.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Writes what is queued. One writer takes all of it and writes it before anybody writes later entries; the others wait for
+    /// their turn as tasks, not on threads of their own.
+    async fn write_queued(&self) {
+        let _turn = self.journal.turn.lock().await;
         // Entries that nobody waits for any more were cancelled before they were written.
         let is_wanted = |queued: &ToWrite| !queued.told.as_ref().is_some_and(oneshot::Sender::is_closed);
         let all: Vec<ToWrite> = std::mem::take(&mut *self.to_write()).into_iter().filter(is_wanted).collect();

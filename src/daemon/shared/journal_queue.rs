@@ -22,7 +22,7 @@ pub struct ToWrite {
 pub struct JournalQueue {
     pub to_write: Mutex<Vec<ToWrite>>,
     /// Held by the one who writes what is queued.
-    pub turn: Mutex<()>,
+    pub turn: tokio::sync::Mutex<()>,
     /// Ends of records that could not be written: no other record begins before they are.
     pub owed: Mutex<Vec<HistoryEntry>>,
     /// The distance between the time of day and the clock that nobody sets, as of the last write.
