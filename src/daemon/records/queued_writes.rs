@@ -1,4 +1,4 @@
-//! Writes of many tasks at the same moment, which are one transaction, in the order in which they were queued.
+//! Writes of many tasks at the same moment, which are one transaction; and the notes of the loop, in the order in which it made them.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,57 +46,64 @@ impl Context {
     /// entries.
     async fn write_with_others(&self, entries: Vec<HistoryEntry>) -> JournalWrite {
         let (told, mut outcome) = oneshot::channel();
-        self.to_write().push(ToWrite { entries, told: Some(told) });
+        self.to_write().push((entries, told));
         // Other writers queue their entries in between. The first writer that resumes writes for all.
         tokio::task::yield_now().await;
-        let written = tokio::select! {
-            biased;
-            written = &mut outcome => written,
-            () = self.write_queued() => outcome.await,
-        };
-        written.expect("whoever takes it out of the list tells it")
-    }
-
-    /// Queues a note behind all entries that wait to be written: the next who writes takes it with him, in this order. The
-    /// returned work does so if nobody else has. A note that can't be written is logged, and not tried again: a later note
-    /// about the same object would be overtaken.
-    pub fn note(self: &Arc<Context>, note: HistoryEntry) -> impl Future<Output = ()> + Send + use<> {
-        self.to_write().push(ToWrite { entries: vec![note], told: None });
-        let context = Arc::clone(self);
-        async move {
-            tokio::task::yield_now().await;
-            context.write_queued().await;
+        if let Ok(written) = outcome.try_recv() {
+            return written;
         }
+        let all = std::mem::take(&mut *self.to_write());
+        self.write_all(all);
+        outcome.await.expect("whoever takes it out of the list tells it")
     }
 
-    /// Writes what is queued. One writer takes all of it and writes it before anybody writes later entries; the others wait for
-    /// their turn as tasks, not on threads of their own.
-    async fn write_queued(&self) {
-        let _turn = self.journal.turn.lock().await;
+    fn write_all(&self, all: Vec<ToWrite>) {
         // Entries that nobody waits for any more were cancelled before they were written.
-        let is_wanted = |queued: &ToWrite| !queued.told.as_ref().is_some_and(oneshot::Sender::is_closed);
-        let all: Vec<ToWrite> = std::mem::take(&mut *self.to_write()).into_iter().filter(is_wanted).collect();
+        let all: Vec<ToWrite> = all.into_iter().filter(|(_, told)| !told.is_closed()).collect();
         if all.is_empty() {
             return;
         }
         self.follow_the_clock();
-        let written = self.history.enter(all.iter().flat_map(|queued| &queued.entries)).map_err(Arc::new);
+        let written = self.history.enter(all.iter().flat_map(|(entries, _)| entries)).map_err(Arc::new);
         if written.is_ok() {
             self.holds.write_unwritten();
         }
         let mut results = written.map(Vec::into_iter);
-        for ToWrite { entries, told } in all {
-            let of_these: JournalWrite = match &mut results {
+        for (entries, told) in all {
+            let of_these = match &mut results {
                 Ok(results) => Ok(results.by_ref().take(entries.len()).filter_map(Result::err).collect()),
                 Err(trouble) => Err(Arc::clone(trouble)),
             };
-            match (told, of_these) {
-                // It was broken off just now.
-                (Some(told), of_these) => drop(told.send(of_these)),
-                (None, Ok(refused)) => refused.iter().for_each(|error| warn!(%error, "the history refuses a note")),
-                (None, Err(error)) => warn!(%error, "failed to write down a note"),
+            // It was broken off just now.
+            drop(told.send(of_these));
+        }
+    }
+
+    /// Queues a note of the loop. The returned work writes it, with those queued before. A note that can't be written is logged,
+    /// and not tried again: a later note about the same object would be overtaken.
+    pub fn note(self: &Arc<Context>, note: HistoryEntry) -> impl Future<Output = ()> + Send + use<> {
+        self.notes().push(note);
+        let context = Arc::clone(self);
+        async move {
+            // Who takes notes writes them before anybody writes later ones.
+            let _turn = context.journal.turn_of_notes.lock().await;
+            let notes = std::mem::take(&mut *context.notes());
+            if notes.is_empty() {
+                return;
+            }
+            match context.history.enter(&notes) {
+                Ok(written) => {
+                    written.iter().filter_map(|one| one.as_ref().err()).for_each(|error| {
+                        warn!(%error, "the history refuses a note");
+                    });
+                }
+                Err(error) => warn!(%error, "failed to write down a note"),
             }
         }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Vec<HistoryEntry>> {
+        self.journal.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn to_write(&self) -> MutexGuard<'_, Vec<ToWrite>> {

@@ -10,19 +10,17 @@ use crate::history::{HistoryEntry, HistoryError};
 /// The refused entries; or the reason for which nothing could be written.
 pub type JournalWrite = Result<Vec<HistoryError>, Arc<HistoryError>>;
 
-/// Entries to write together.
-pub struct ToWrite {
-    pub entries: Vec<HistoryEntry>,
-    /// The receiver of the result. Without one they are notes, which the loop has queued and does not wait for.
-    pub told: Option<oneshot::Sender<JournalWrite>>,
-}
+/// Entries to write together, and the receiver of the result.
+pub type ToWrite = (Vec<HistoryEntry>, oneshot::Sender<JournalWrite>);
 
 /// The entries to write next, of all writers.
 #[derive(Default)]
 pub struct JournalQueue {
     pub to_write: Mutex<Vec<ToWrite>>,
-    /// Held by the one who writes what is queued.
-    pub turn: tokio::sync::Mutex<()>,
+    /// The notes of the loop, which nobody waits for.
+    pub notes: Mutex<Vec<HistoryEntry>>,
+    /// Held by the one who writes the notes.
+    pub turn_of_notes: tokio::sync::Mutex<()>,
     /// Ends of records that could not be written: no other record begins before they are.
     pub owed: Mutex<Vec<HistoryEntry>>,
     /// The distance between the time of day and the clock that nobody sets, as of the last write.
