@@ -16,7 +16,7 @@ const TEXT: usize = 4096;
 pub struct Update {
     /// The trigger, if it has turned out to be another one.
     pub trigger: Option<Trigger>,
-    /// The present outcome; not an end, which is [`History::finish`]'s.
+    /// The present outcome; not an end: `History::finish` writes that.
     pub outcome: Option<Outcome>,
     /// The reason.
     pub reason: Option<Reason>,
