@@ -258,7 +258,10 @@ const CLUSTER: &[Row] = &[
     ("a workload that does not", &["src/cli/commands/status/wait_progress.rs STILL"]),
     ("a Lease, since it was", &["src/daemon/leadership/lease.rs LASTS", "src/daemon/leadership/lease.rs PERIOD"]),
     ("the Lease of somebody else", &["crates/belay-core/src/rollout/ownership/lease.rs LONGEST_HELD"]),
-    ("Events of workloads that", &[]),
+    (
+        "Events of workloads that",
+        &["src/daemon/publish/queued_events.rs FEW", "src/daemon/source/event_queue.rs WAITING"],
+    ),
 ];
 
 const EMBEDDED: &[Row] = &[
@@ -274,7 +277,7 @@ const EMBEDDED: &[Row] = &[
     ),
     (
         "a body |",
-        &["crates/minicluster/src/api/call.rs BODY_LIMIT", "crates/minicluster/src/api/answer.rs BODY_TIMEOUT"],
+        &["crates/minicluster/src/api/call.rs BODY_LIMIT", "crates/minicluster/src/api/handler.rs BODY_TIMEOUT"],
     ),
     (
         "what `copy` makes",

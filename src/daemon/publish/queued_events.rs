@@ -54,7 +54,8 @@ struct QueuedEvents {
 impl EventQueue {
     /// Adds an Event. Returns the number of commits whose Events wait.
     pub fn add(&mut self, event: QueuedEvent) -> usize {
-        let is_of_it = |queued: &&mut QueuedEvents| queued.events.iter().any(|told| told.commit.id == event.commit.id);
+        let is_of_it =
+            |queued: &&mut QueuedEvents| queued.events.front().is_some_and(|told| told.commit.id == event.commit.id);
         if let Some(queued) = self.waiting.iter_mut().find(is_of_it) {
             queued.count += 1;
             if queued.count > FEW {

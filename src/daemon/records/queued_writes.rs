@@ -85,7 +85,7 @@ impl Context {
         self.notes().push(note);
         let context = Arc::clone(self);
         async move {
-            // Who takes notes writes them before anybody writes later ones.
+            // The task that takes notes writes them before another writes later ones.
             let _turn = context.journal.turn_of_notes.lock().await;
             let notes = std::mem::take(&mut *context.notes());
             if notes.is_empty() {

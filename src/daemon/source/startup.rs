@@ -12,6 +12,7 @@ use crate::daemon::publish::noted_disputes::time_between;
 use crate::daemon::publish::status::set;
 use crate::daemon::repository::quarantine::quarantined;
 use crate::git::Mirror;
+use crate::history::HistoryEntry;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::Record;
 
@@ -31,9 +32,11 @@ impl Source {
         let planned = self.state.planning.planned.clone();
         self.context.status.change(|source| planned.is_some() && set(&mut source.head, planned));
         if self.context.config.drift != Drift::Report {
-            let drifts = self.context.history.drifts(source).unwrap_or_default();
-            let forgotten = drifts.iter().try_for_each(|one| self.context.history.put_right(source, &one.object));
-            if let Err(error) = forgotten {
+            let drifts = self.context.history.drifts(source).unwrap_or_default().into_iter();
+            let over: Vec<_> = drifts.map(|one| HistoryEntry::PutRight(source.clone(), one.object)).collect();
+            if !over.is_empty()
+                && let Err(error) = self.context.history.enter(&over)
+            {
                 warn!(%error, "failed to forget what had drifted while that was only reported");
             }
         }

@@ -1,6 +1,6 @@
 //! `status`: what it says of a workload in each of its states, on a terminal, in a pipe, and while it is watched.
 
-use belay::history::{Drifted, History};
+use belay::history::{Drifted, History, HistoryEntry};
 use belay_core::rollout::{Hold, marks, template_hash};
 use serde_json::{Value, json};
 
@@ -68,7 +68,8 @@ async fn told() -> Workstation {
         name: "b-drifted".to_owned(),
     };
     let since = "2026-01-02T12:00:00Z".parse().unwrap();
-    history.drifted("shop", &Drifted { object, by: "kubectl-edit".to_owned(), since }).unwrap();
+    let drifted = Drifted { object, by: "kubectl-edit".to_owned(), since };
+    history.enter(&[HistoryEntry::Drifted("shop".to_owned(), drifted)]).unwrap().remove(0).unwrap();
     desk
 }
 

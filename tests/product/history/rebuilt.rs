@@ -1,6 +1,6 @@
 //! The rebuilt records after the file was lost, the subjects of sources, drift, and undos with their persons.
 
-use belay::history::{By, Drifted, Followed, History, Query, StatsQuery, Trouble};
+use belay::history::{By, Drifted, Followed, History, HistoryEntry, Query, StatsQuery, Trouble};
 use belay_core::rollout::{Outcome, Record, Trigger};
 
 use super::{at, commit, commit_id, deployment, record, recorded};
@@ -123,16 +123,17 @@ fn what_is_followed_and_what_has_drifted() {
     assert_eq!(history.followed().unwrap()[0].trouble, trouble);
     let drifted =
         |name: &str, by: &str, seconds| Drifted { object: deployment(name), by: by.to_owned(), since: at(seconds) };
-    history.drifted("shop", &drifted("web", "kubectl-edit", 1)).unwrap();
-    history.drifted("shop", &drifted("web", "somebody", 2)).unwrap();
-    history.drifted("shop", &drifted("db", "kubectl-scale", 3)).unwrap();
+    let note = |note: HistoryEntry| history.enter(&[note]).unwrap().remove(0).unwrap();
+    note(HistoryEntry::Drifted("shop".to_owned(), drifted("web", "kubectl-edit", 1)));
+    note(HistoryEntry::Drifted("shop".to_owned(), drifted("web", "somebody", 2)));
+    note(HistoryEntry::Drifted("shop".to_owned(), drifted("db", "kubectl-scale", 3)));
     assert_eq!(
         history.drifts("shop").unwrap(),
         [drifted("db", "kubectl-scale", 3), drifted("web", "kubectl-edit", 1)],
         "since the first time"
     );
-    history.put_right("shop", &deployment("web")).unwrap();
-    history.put_right("shop", &deployment("nobody")).unwrap();
+    note(HistoryEntry::PutRight("shop".to_owned(), deployment("web")));
+    note(HistoryEntry::PutRight("shop".to_owned(), deployment("nobody")));
     assert_eq!(history.drifts("shop").unwrap().len(), 1);
     assert_eq!(history.drifts("site").unwrap(), []);
 }

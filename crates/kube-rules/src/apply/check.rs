@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::words::{go_syntax, printed};
+use super::super::words::{go_syntax, go_type, printed};
 use super::field_set::{field, shown};
 use super::items::{element, has_no_key};
 use super::shape::{Atom, atom, entry_type};
@@ -137,17 +137,5 @@ impl SchemaWalk {
                 self.say(&format!("expected any scalar, got &{{{}}}", printed(other)));
             }
         }
-    }
-}
-
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::super::read::duplicates;
 use super::super::read::{Node, parse_json};
+use super::super::words::go_type;
 use super::directives::{
     DELETE_FROM, PATCH, SET_ORDER, broken, delete_from, retain_keys, unknown, without_directives, without_nulls,
 };
@@ -146,16 +147,7 @@ fn list(value: Option<Value>) -> Result<Option<Vec<Value>>, ApiError> {
 }
 
 fn bad_argument(value: &Value) -> ApiError {
-    let ty = match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
-    broken(format!("expected a []interface {{}}, but received a {ty}"))
+    broken(format!("expected a []interface {{}}, but received a {}", go_type(value)))
 }
 
 /// Merges two lists.

@@ -1,9 +1,9 @@
 //! The warnings of a write that is let through.
 
 mod addresses;
+mod deprecated_volumes;
 mod formats;
 mod nodes;
-mod old_volumes;
 mod pod;
 mod service;
 mod unenforced;

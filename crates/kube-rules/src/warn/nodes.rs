@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::validate::label_value_problems;
 use super::super::value_ext::ValueExt;
-use super::old_volumes::OLD_VOLUMES;
+use super::deprecated_volumes::DEPRECATED_VOLUMES;
 
 /// Labels of nodes that have newer names.
 const OLD_LABELS: [(&str, &str); 5] = [
@@ -76,7 +76,7 @@ fn volume(object: &Value, said: &mut Vec<String>) {
         let at = format!("spec.nodeAffinity.required.nodeSelectorTerms[{index}]");
         node_term(term, &at, Weight::Required, said);
     }
-    for (plugin, old) in OLD_VOLUMES.iter().filter(|(plugin, _)| spec.has(plugin) && !UNTOLD.contains(plugin)) {
+    for (plugin, old) in DEPRECATED_VOLUMES.iter().filter(|(plugin, _)| spec.has(plugin) && !UNTOLD.contains(plugin)) {
         said.push(format!("spec.{plugin}: {old}"));
     }
 }

@@ -8,8 +8,8 @@ use super::super::quantity::Quantity;
 use super::super::value_ext::ValueExt;
 use super::super::words::quote;
 use super::addresses;
+use super::deprecated_volumes::DEPRECATED_VOLUMES;
 use super::nodes::{Weight, node_term, old};
-use super::old_volumes::OLD_VOLUMES;
 
 /// The most warnings of ports: more than an answer has room for.
 const MOST: usize = 4_096;
@@ -33,7 +33,7 @@ pub fn warnings(prefix: &str, pod: &Value, warnings: &mut Vec<String>) {
         }
     }
     for (index, volume) in spec.list("volumes").iter().enumerate() {
-        for (plugin, said) in OLD_VOLUMES.iter().filter(|(plugin, _)| volume.has(plugin)) {
+        for (plugin, said) in DEPRECATED_VOLUMES.iter().filter(|(plugin, _)| volume.has(plugin)) {
             warnings.push(format!("{prefix}spec.volumes[{index}].{plugin}: {said}"));
         }
     }

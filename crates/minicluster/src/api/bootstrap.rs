@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::access::policy;
 use super::admission::SERVICE_RANGE;
-use super::pointer::text;
+use super::json_pointer::text;
 use super::route::{Route, route};
 use super::{ApiError, ApiServer};
 

@@ -17,7 +17,6 @@
 
 mod access;
 mod admission;
-mod answer;
 mod body;
 mod bootstrap;
 mod call;
@@ -25,11 +24,12 @@ mod convert;
 mod definitions;
 mod discovery;
 mod field_selector;
+mod handler;
 mod health;
+mod json_pointer;
 mod negotiate;
 mod openapi;
 mod options;
-mod pointer;
 mod pretty;
 mod protobuf;
 mod query;

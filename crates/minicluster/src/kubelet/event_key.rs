@@ -1,10 +1,10 @@
-//! The sameness of events.
+//! The keys by which equal events are known.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::simulated_pod::ReportedState;
 
-/// The same thing, as far as events go: a hash of its text, which is much longer and is not needed again.
+/// The key of an event, equal for equal ones: a hash of its text, which is much longer and is not needed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventKey(u64);
 

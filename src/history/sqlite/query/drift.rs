@@ -10,24 +10,6 @@ use crate::history::sqlite::store::rows;
 use belay_core::manifest::ObjectKey;
 
 impl History {
-    /// Notes that an object has drifted and is left so. An earlier note stays.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be written.
-    pub fn drifted(&self, source: &str, drifted: &Drifted) -> Result<(), HistoryError> {
-        self.write("note what has drifted", |connection| write_drifted(connection, source, drifted))
-    }
-
-    /// Notes that an object is as it should be again.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be written.
-    pub fn put_right(&self, source: &str, object: &ObjectKey) -> Result<(), HistoryError> {
-        self.write("note what is as it should be", |connection| write_put_right(connection, source, object))
-    }
-
     /// Returns the objects of a source that have drifted and are left so.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use super::errors::{Errors, Path};
 use super::metadata;
 use super::names;
 use containers::ValidatedPod;
-use volumes::In;
+use volumes::PodSpecOwner;
 
 pub use affinity::node_selector;
 pub use status::{needs_spec as status_needs_spec, status};
@@ -37,7 +37,7 @@ pub use volumes::one as persistent_source;
 pub fn create(pod: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let spec = &pod["spec"];
-    pod_spec(spec, In::Pod, &at, errors);
+    pod_spec(spec, PodSpecOwner::Pod, &at, errors);
     only_pods(spec, &at, errors);
     if !spec.list("ephemeralContainers").is_empty() {
         errors.forbidden(&at.field("ephemeralContainers"), "cannot be set on create");
@@ -52,7 +52,7 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
     let metadata = &template["metadata"];
     metadata::labels(metadata.entries("labels"), &at.field("labels"), errors);
     metadata::annotations(metadata.entries("annotations"), &at.field("annotations"), errors);
-    pod_spec(&template["spec"], In::Template, &at.field("spec"), errors);
+    pod_spec(&template["spec"], PodSpecOwner::Template, &at.field("spec"), errors);
     if !template["spec"].list("ephemeralContainers").is_empty() {
         errors.forbidden(
             &at.field("spec").field("ephemeralContainers"),
@@ -94,7 +94,7 @@ fn only_pods(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Checks a pod's spec.
-pub fn pod_spec(spec: &Value, of: In, at: &Path<'_>, errors: &mut Errors) {
+pub fn pod_spec(spec: &Value, of: PodSpecOwner, at: &Path<'_>, errors: &mut Errors) {
     let volumes = volumes::volumes(spec.list("volumes"), of, &at.field("volumes"), errors);
     claims::claims(spec.list("resourceClaims"), &at.field("resourceClaims"), errors);
     let pod = ValidatedPod {

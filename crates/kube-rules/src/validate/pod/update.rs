@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::super::value_ext::{ValueExt, repeated_later, restore};
 use super::super::errors::{Errors, Path};
-use super::volumes::In;
+use super::volumes::PodSpecOwner;
 use super::{only_pods, pod_spec};
 
 const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -18,7 +18,7 @@ const MAY_CHANGE: &str = "pod updates may not change fields other than `spec.con
 pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
     let at = Path::root("spec");
     let (before, after) = (&old["spec"], &new["spec"]);
-    pod_spec(after, In::Pod, &at, errors);
+    pod_spec(after, PodSpecOwner::Pod, &at, errors);
     only_pods(after, &at, errors);
     for containers in ["containers", "initContainers"] {
         if !containers_kept(before, after, containers, &at, errors) {

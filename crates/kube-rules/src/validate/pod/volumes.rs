@@ -17,7 +17,7 @@ const FILE_FIELDS: [&str; 5] =
 
 /// The object that holds a pod's spec.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum In {
+pub enum PodSpecOwner {
     /// A pod.
     Pod,
     /// A template of pods.
@@ -42,7 +42,7 @@ impl<'a> PodVolumes<'a> {
 }
 
 /// Checks volumes, and knows them by name.
-pub fn volumes<'a>(volumes: &'a [Value], of: In, at: &Path<'_>, errors: &mut Errors) -> PodVolumes<'a> {
+pub fn volumes<'a>(volumes: &'a [Value], of: PodSpecOwner, at: &Path<'_>, errors: &mut Errors) -> PodVolumes<'a> {
     let mut sources = BTreeMap::new();
     for (index, volume) in volumes.iter().enumerate() {
         let at = at.index(index);
@@ -66,7 +66,7 @@ pub fn volumes<'a>(volumes: &'a [Value], of: In, at: &Path<'_>, errors: &mut Err
     PodVolumes { sources }
 }
 
-fn source(volume: &Value, kinds: &[&str], of: In, at: &Path<'_>, errors: &mut Errors) {
+fn source(volume: &Value, kinds: &[&str], of: PodSpecOwner, at: &Path<'_>, errors: &mut Errors) {
     let mut ordered: Vec<&str> = KINDS.iter().copied().filter(|kind| kinds.contains(kind)).collect();
     ordered.extend(kinds.iter().filter(|kind| !KINDS.contains(kind)));
     if ordered.is_empty() {
@@ -84,7 +84,7 @@ fn source(volume: &Value, kinds: &[&str], of: In, at: &Path<'_>, errors: &mut Er
         } else {
             let named = if *kind == "gcePersistentDisk" { "persistentDisk" } else { kind };
             let at = at.field(named);
-            if *kind == "image" && of == In::Pod && volume["image"].text("reference").is_empty() {
+            if *kind == "image" && of == PodSpecOwner::Pod && volume["image"].text("reference").is_empty() {
                 errors.required(&at.field("reference"), "");
             }
             one(kind, &volume[*kind], &at, errors);

@@ -9,7 +9,7 @@ use sha2::Sha256;
 
 use crate::Clock;
 use crate::api::ApiError;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::route::Target;
 use crate::api::store::{GroupResource, Store, path};
 

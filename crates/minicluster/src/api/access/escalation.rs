@@ -7,7 +7,7 @@ use super::permission_atom::{PermissionAtom, permission_atoms};
 use super::{Attributes, Authorizer};
 use crate::api::ApiError;
 use crate::api::call::User;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::route::Target;
 
 impl Authorizer {

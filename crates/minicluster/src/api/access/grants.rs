@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Authorizer;
 use crate::api::call::User;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::store::Scope;
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";

@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::{Attributes, ISSUER};
 use crate::api::call::{Call, User};
+use crate::api::json_pointer::text;
 use crate::api::negotiate::Negotiated;
 use crate::api::options::WriteOptions;
-use crate::api::pointer::text;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::route::Target;

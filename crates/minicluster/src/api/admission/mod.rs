@@ -21,8 +21,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use super::ApiError;
+use super::json_pointer::text;
 use super::options::WriteOptions;
-use super::pointer::text;
 use super::route::Target;
 use super::store::{self, Store};
 use crate::{Clock, Random};

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Admission;
 use crate::api::ApiError;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::store::Scope;
 
 impl Admission {

@@ -10,7 +10,7 @@ use super::{Admission, forbid};
 use crate::Random;
 use crate::api::ApiError;
 use crate::api::call::Call;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::route::Target;
 use crate::api::store::{Scope, Stored, path};
 

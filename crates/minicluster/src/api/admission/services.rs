@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use serde_json::{Value, json};
 
 use super::Admission;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::registry::Registry;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, path};

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde_json::{Value, json};
 
 use super::Admission;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::store::Scope;
 
 const MARKS: [&str; 2] =

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 
 /// The names that a definition gets, and the refused ones with the reason.
 pub(super) struct Accepted {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::resource::{CustomFacts, Resource};
 use crate::api::store::GroupResource;
 use kube_facts::{Subresource, facts};

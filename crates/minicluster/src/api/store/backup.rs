@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Store;
 use super::persistence::tell;
-use super::place::GroupResource;
+use super::storage_key::GroupResource;
 use super::stored::Stored;
 
 /// Everything that was stored at a revision.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::place::GroupResource;
+use super::storage_key::GroupResource;
 use super::stored::Stored;
 
 const HEADER: &[u8] = b"minicluster's state 1\n";

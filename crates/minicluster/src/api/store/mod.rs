@@ -10,8 +10,8 @@ mod event;
 mod journal;
 mod persisted;
 mod persistence;
-mod place;
 mod resource_store;
+mod storage_key;
 mod stored;
 mod watcher;
 
@@ -24,8 +24,8 @@ pub use backup::Backup;
 pub use change::{Change, WriteExtent};
 pub use event::Event;
 pub use journal::KeepError;
-pub use place::{GroupResource, Scope, path};
 pub use resource_store::{Gone, Page, PartOfList, Snapshot};
+pub use storage_key::{GroupResource, Scope, path};
 pub use stored::{Stored, WrittenObject};
 pub use watcher::{Next, Watcher};
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::journal::{Entry, Journal, KeepError, Noted};
 use super::persistence::{Persistence, Saved, Unsaved, tell};
-use super::place::GroupResource;
+use super::storage_key::GroupResource;
 use super::stored::{Stored, WrittenObject};
 use super::{Shared, Store, StoreInner};
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::event::Event;
 use super::journal::{Journal, Noted};
-use super::place::GroupResource;
+use super::storage_key::GroupResource;
 
 /// The persistence of a store's writes.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::change::Change;
 use super::event::Event;
-use super::place::{Scope, namespace_of};
+use super::storage_key::{Scope, namespace_of};
 use super::stored::{Draft, Stored};
 
 /// Events kept per resource; a watch or a list that needs older ones is refused with 410.

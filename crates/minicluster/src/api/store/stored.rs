@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::change::{Change, WriteExtent};
-use super::place::namespace_of;
+use super::storage_key::namespace_of;
 
 const ADDED: &[u8] = br#"{"type":"ADDED","object":"#;
 const MODIFIED: &[u8] = br#"{"type":"MODIFIED","object":"#;

@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 use super::Store;
 use super::event::Event;
-use super::place::{GroupResource, Scope};
 use super::resource_store::Gone;
+use super::storage_key::{GroupResource, Scope};
 
 /// A watch. Dropping it ends it.
 #[derive(Debug)]

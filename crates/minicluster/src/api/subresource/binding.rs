@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{body, done};
 use crate::api::call::Call;
+use crate::api::json_pointer::text;
 use crate::api::options::WriteOptions;
-use crate::api::pointer::text;
 use crate::api::reply::Reply;
 use crate::api::route::Target;
 use crate::api::time::rfc3339;

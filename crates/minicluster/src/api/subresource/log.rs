@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api::body::Body;
 use crate::api::call::Call;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::query::Query;
 use crate::api::reply::{Reply, ReplyContent};
 use crate::api::route::Target;

@@ -5,9 +5,9 @@ use std::sync::{Arc, LazyLock};
 use serde_json::{Value, json};
 
 use crate::api::call::Call;
+use crate::api::json_pointer::text;
 use crate::api::negotiate::{Delivery, Negotiated, Shape};
 use crate::api::options::WriteOptions;
-use crate::api::pointer::text;
 use crate::api::read::View;
 use crate::api::reply::Reply;
 use crate::api::resource::Resource;

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::admission::written_ports;
 use super::convert;
-use super::pointer::text;
+use super::json_pointer::text;
 use super::read::View;
 use super::reply::Reply;
 use super::route::Target;

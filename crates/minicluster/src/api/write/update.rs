@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{Outcome, TRIES, settle_namespace};
 use crate::api::call::Call;
+use crate::api::json_pointer::text;
 use crate::api::negotiate::{Delivery, Negotiated};
 use crate::api::options::WriteOptions;
-use crate::api::pointer::text;
 use crate::api::query::not_a_number;
 use crate::api::read::View;
 use crate::api::reply::Reply;

@@ -2,9 +2,9 @@
 //!
 //! Every pod is counted exactly once: it carries a finalizer until its Job's status has it.
 
+mod backoff;
 mod indexes;
 mod outcome;
-mod pauses;
 mod per_index;
 mod plan;
 mod policy;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 
+use super::backoff;
 use super::has_finalizer;
 use super::indexes::{self, Indexes};
 use super::outcome::JobOutcome;
-use super::pauses;
 use super::policy::{self, FailureAction, has_failed};
 use crate::controllers::key::annotation;
 use crate::controllers::pod::Pod;
@@ -102,7 +102,7 @@ impl PerIndex {
             }
             let is_later = kept.get(&index).is_none_or(|last| {
                 Failures::before(last).all() <= Failures::before(pod).all()
-                    && pauses::ended_at(last) <= pauses::ended_at(pod)
+                    && backoff::ended_at(last) <= backoff::ended_at(pod)
             });
             if is_later {
                 kept.insert(index, pod.clone());
@@ -127,7 +127,7 @@ impl PerIndex {
         let pause = |index: &i32| {
             let Some(pod) = self.kept.get(index) else { return SignedDuration::ZERO };
             let failures = Failures::before(pod).all().saturating_add(1);
-            pauses::pause_after(failures, pauses::ended_at(pod).unwrap_or(now), now)
+            backoff::pause_after(failures, backoff::ended_at(pod).unwrap_or(now), now)
         };
         let (due, later): (Vec<i32>, Vec<i32>) = wanted.iter().partition(|index| pause(index) <= SignedDuration::ZERO);
         let again = if due.is_empty() { later.iter().map(pause).min() } else { None };

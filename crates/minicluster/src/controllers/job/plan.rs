@@ -6,9 +6,9 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 
+use super::backoff::{ended_at, pause_after};
 use super::indexes::{self, Indexes};
 use super::is_indexed;
-use super::pauses::{ended_at, pause_after};
 use super::per_index::PerIndex;
 use crate::controllers::pod::Pod;
 use crate::controllers::replica_set::{Candidate, choose};

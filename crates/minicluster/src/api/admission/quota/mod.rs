@@ -12,7 +12,7 @@ use self::usage::{missing, usage};
 use super::resources::{ResourceAmounts, add, amounts};
 use super::{Admission, forbid, listed};
 use crate::api::ApiError;
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::registry::Registry;
 use crate::api::route::Target;
 use crate::api::store::{self, GroupResource, Scope, Stored};

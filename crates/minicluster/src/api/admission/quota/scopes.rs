@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::resource::Resource;
 use kube_rules::quality_of_service;
 

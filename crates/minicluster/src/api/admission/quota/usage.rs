@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::api::admission::resources::{ResourceAmounts, amount, of_pod};
-use crate::api::pointer::text;
+use crate::api::json_pointer::text;
 use crate::api::resource::Resource;
 use kube_rules::Quantity;
 

@@ -1,4 +1,4 @@
-//! The pauses after failed pods. Pure.
+//! The back-off of a Job: the pauses after failed pods. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,7 +1,7 @@
 //! Volume plugins of the past: pods and PersistentVolumes name them.
 
 /// Volume plugins of the past, with their replacements.
-pub const OLD_VOLUMES: [(&str, &str); 9] = [
+pub const DEPRECATED_VOLUMES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),

@@ -1,4 +1,4 @@
-//! The places of objects: the resource that they are stored with, and their path there.
+//! The keys under which objects are stored: the resource that they are stored with, and their path there.
 
 use std::sync::Arc;
 

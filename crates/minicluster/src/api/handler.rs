@@ -1,4 +1,4 @@
-//! The way of a request: finds its sender and its target, has it answered.
+//! Handles a request: finds its sender and its target, and has it answered.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
