@@ -7,6 +7,8 @@ mod schema;
 mod secret_file;
 mod source;
 mod source_path;
+mod weekly_times;
+mod window;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ pub use source::{
     CredentialsConfig, Drift, HelmConfig, HookConfig, IgnoreConfig, OnFailure, Render, SetValue, SourceConfig,
 };
 pub use source_path::SourcePath;
+pub use weekly_times::{InvalidWeeklyTimes, WeeklyTimes};
+pub use window::{WindowConfig, WindowState};
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -27,6 +27,7 @@ pub fn reference() -> String {
         ("[source.webhook]", "HookConfig"),
         ("[[source.helm]]", "HelmConfig"),
         ("[[source.ignore]]", "IgnoreConfig"),
+        ("[[source.window]]", "WindowConfig"),
         ("[cluster]", "ClusterConfig"),
         ("[state]", "StateConfig"),
         ("[web]", "WebConfig"),
@@ -45,7 +46,7 @@ pub fn reference() -> String {
         );
         let required = section["required"].as_array().cloned().unwrap_or_default();
         for (key, property) in section["properties"].as_object().into_iter().flatten() {
-            if ["credentials", "webhook", "helm", "ignore"].contains(&key.as_str()) {
+            if ["credentials", "webhook", "helm", "ignore", "window"].contains(&key.as_str()) {
                 continue;
             }
             let default = match property.get("default") {
@@ -96,7 +97,10 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CredentialsConfig, HelmConfig, HookConfig, IgnoreConfig, SetValue, SourceConfig};
+    use crate::config::{
+        CredentialsConfig, HelmConfig, HookConfig, IgnoreConfig, SetValue, SourceConfig, WindowConfig,
+    };
+    use jiff::tz::TimeZone;
 
     /// Returns a source with every key that may be left out.
     fn full() -> Value {
@@ -126,6 +130,8 @@ mod tests {
         source.exclude = vec!["*.test.yaml".to_owned()];
         let fields = vec!["/spec/replicas".parse().unwrap()];
         source.ignore = vec![IgnoreConfig { kind: None, name: None, namespace: None, fields }];
+        source.window =
+            vec![WindowConfig { allow: Some("Mon-Fri".parse().unwrap()), deny: None, timezone: TimeZone::UTC }];
         serde_json::to_value(source).unwrap()
     }
 
@@ -152,7 +158,7 @@ mod tests {
     fn the_reference_names_every_key() {
         let reference = reference();
         for key in full().as_object().unwrap().keys() {
-            let has_a_section = ["credentials", "webhook", "helm", "ignore"].contains(&key.as_str());
+            let has_a_section = ["credentials", "webhook", "helm", "ignore", "window"].contains(&key.as_str());
             assert!(has_a_section || reference.contains(&format!("| `{key}` |")), "{key}");
         }
         assert!(reference.contains("| `repository` | text | **required** |"), "{reference}");
@@ -165,6 +171,7 @@ mod tests {
         assert!(
             reference.contains("## `[[source.ignore]]`") && reference.contains("| `fields` | texts | **required** |")
         );
+        assert!(reference.contains("| `timezone` | text | `\"UTC\"` |"), "{reference}");
         assert!(reference.contains("## `[[source.helm]]`") && reference.contains("| `chart` | text | **required** |"));
         assert!(reference.contains("| `interval` | time | `\"30s\"` |"), "{reference}");
     }

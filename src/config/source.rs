@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
 use super::source_path::SourcePath;
+use super::window::{self, WindowConfig};
 use belay_core::span::Span;
 
 /// One source: a repository, a ref in it, a folder in it, and the cluster that it is for.
@@ -74,6 +75,9 @@ pub struct SourceConfig {
     /// The most workloads that are rolled out at a time, of those that ran before; 0 is no limit. Rollbacks don't count.
     #[serde(default)]
     pub max_rollouts: usize,
+    /// The times at which new commits are rolled out, or wait; by default they never wait.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub window: Vec<WindowConfig>,
     /// Give up as soon as the pods show that they can't start, before the deadline: at once where only another manifest
     /// helps, after a minute of images that can't be pulled (three tries of a kubelet, for a registry may heal), after 3
     /// restarts.
@@ -293,6 +297,7 @@ impl SourceConfig {
             rollback_window: default_rollback_window(),
             outage_timeout: default_outage_timeout(),
             max_rollouts: 0,
+            window: Vec::new(),
             fail_fast: false,
             roll_on_config: false,
             drift: Drift::default(),
@@ -360,6 +365,7 @@ impl SourceConfig {
             return Err(format!("interval {} is too short: at least 1s", self.interval));
         }
         self.path.check()?;
+        window::check(&self.window)?;
         for pattern in self.include.iter().chain(&self.exclude) {
             if let Err(error) = GitignoreBuilder::new("").add_line(None, pattern) {
                 return Err(format!("pattern {pattern:?}: {error}"));

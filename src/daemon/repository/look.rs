@@ -29,8 +29,8 @@ pub struct RepositoryLook {
     pub pruning: Pruning,
     /// The known state of the repository.
     pub desired: Arc<DesiredState>,
-    /// True when a new head waits for another source.
-    pub comes_after: bool,
+    /// True when a new head waits, for another source or for a window.
+    pub heads_wait: bool,
     /// The head that was read last, or refused.
     pub known: Option<CommitId>,
     /// The paths that an earlier run of the daemon complained about, until something is read.
@@ -138,7 +138,7 @@ impl RepositoryLook {
                 (!waits).then(|| self.kept(planned)).flatten()
             }
             (Ok(Looked::New(news)), Some(planned))
-                if self.comes_after && self.known.is_none() && news.suspect.is_none() && news.head.id != *planned =>
+                if self.heads_wait && self.known.is_none() && news.suspect.is_none() && news.head.id != *planned =>
             {
                 self.kept(planned)
             }

@@ -17,9 +17,10 @@ use super::missing::MissingNews;
 use super::requests::Requests;
 use super::rollout_slots::RolloutSlots;
 use super::source_dependency::SourceDependency;
+use super::windows::until_open;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
-use crate::config::SourceConfig;
+use crate::config::{SourceConfig, WindowConfig, WindowState};
 use crate::daemon::publish::noted_disputes::NotedDisputes;
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::queued_events::about;
@@ -64,6 +65,26 @@ pub struct Context {
 }
 
 impl Context {
+    /// Returns true when a new head waits, for another source or for a window.
+    pub fn heads_wait(&self) -> bool {
+        self.before.is_some() || !self.config.window.is_empty()
+    }
+
+    /// Waits until a head may be planned. One that was planned before waits for no window: its rollouts have begun.
+    pub async fn until_turn(&self, was_planned: bool) {
+        let (name, windows): (_, &[WindowConfig]) =
+            (&self.config.name, if was_planned { &[] } else { &self.config.window });
+        loop {
+            until_open(name, windows, &self.clock, &self.status).await;
+            let Some(before) = &self.before else { return };
+            before.until_complete(name, &self.clock, &self.status).await;
+            // A window can have closed meanwhile.
+            if WindowState::of(windows, self.clock.now()) == WindowState::Open {
+                return;
+            }
+        }
+    }
+
     /// Says of an object that the cluster is in its way.
     pub fn in_the_way(&self, key: &ObjectKey) -> impl Fn(&ClusterError) + use<'_> {
         let obstacle = Obstacle::Object(key.clone());

@@ -19,3 +19,4 @@ pub(super) mod requests;
 pub(super) mod rollout_slots;
 pub(super) mod source_dependency;
 pub(super) mod tasks;
+pub(super) mod windows;

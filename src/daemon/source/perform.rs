@@ -59,7 +59,7 @@ impl Source {
                 warn!(message);
                 self.context.status.change(|source| set(&mut source.head, Some(head)));
             }
-            Effect::Await(number, head) => self.await_before(number, head),
+            Effect::Await(number, head) => self.await_turn(number, head),
             Effect::PlanHead(news) => self.plan_new_head(*news),
             Effect::RecordPlan(plan) => self.record_plan(*plan),
             Effect::BeginPlan(record) => self.begin_plan(*record),
@@ -119,7 +119,7 @@ impl Source {
             wake: self.fetching.wake.clone(),
             planned: self.state.planning.planned.clone(),
             pruning: self.context.cleanup.pruning,
-            comes_after: self.context.before.is_some(),
+            heads_wait: self.context.heads_wait(),
             desired: self.desired(),
             known,
             complained: self.context.complained_before(&self.state.desired),

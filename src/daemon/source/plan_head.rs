@@ -29,16 +29,15 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Commit, CommitId, Outcome, PlanStep, Reason, ReasonCode, Record, RecordId, Workload};
 
 impl Source {
-    /// Waits, beside the loop, until the source that this one comes after is complete. A wait for an older head is given up.
-    pub fn await_before(&mut self, number: u64, head: CommitId) {
+    /// Waits, beside the loop, until a head may be planned. A wait for an older head is given up.
+    pub fn await_turn(&mut self, number: u64, head: CommitId) {
+        let was_planned = self.state.planning.planned.as_ref() == Some(&head);
         self.context.status.change(|source| set(&mut source.head, Some(head)));
         self.watch_awaiting();
         self.wait_task.take().inspect(AbortHandle::abort);
         let context = Arc::clone(&self.context);
         self.wait_task = Some(self.tasks.spawn(async move {
-            if let Some(before) = &context.before {
-                before.until_complete(&context.config.name, &context.clock, &context.status).await;
-            }
+            context.until_turn(was_planned).await;
             TaskResult::Awaited(number)
         }));
     }

@@ -45,7 +45,7 @@ impl LoopParts {
             source: config.name.clone(),
             prune: config.prune,
             drift: config.drift,
-            comes_after: context.before.is_some(),
+            heads_wait: context.heads_wait(),
             interval: config.interval.0,
             folders: repository.paths.written().join(", "),
         };

@@ -44,6 +44,7 @@ mod bad_upon_bad_goes_back_to_what_was_good;
 mod charges_the_newest_commit;
 mod commits_have_a_status_at_their_forge;
 mod commits_of_every_kind_are_followed;
+mod commits_wait_for_a_window;
 mod configuration_goes_back_with_it;
 mod configuration_rolls_what_reads_it;
 mod controllers_are_away_for_long;

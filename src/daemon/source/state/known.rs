@@ -46,8 +46,8 @@ pub struct Settings {
     pub prune: bool,
     /// The reaction to changes by others.
     pub drift: Drift,
-    /// True when it comes after another source, for which each new head waits.
-    pub comes_after: bool,
+    /// True when a new head waits, for another source or for a window.
+    pub heads_wait: bool,
     /// The period between two fetches of the repository.
     pub interval: Duration,
     /// The folders that are followed, for people.

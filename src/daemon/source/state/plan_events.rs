@@ -10,10 +10,10 @@ use super::known::State;
 use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::source::task_result::{FinishedPlan, PlanRecord};
 
-/// Takes a new head that was read. If the source comes after another, the head waits for that, and the one before stays
+/// Takes a new head that was read. If it waits, for another source or for a window, the one before stays
 /// in force: its rollouts go on, and drift from it is corrected.
 pub fn new_head(state: &mut State, news: Box<HeadChange>, now: Instant) -> Vec<Effect> {
-    if !state.settings.comes_after {
+    if !state.settings.heads_wait {
         return head_to_plan(state, news, now);
     }
     state.planning.waits += 1;
@@ -22,7 +22,7 @@ pub fn new_head(state: &mut State, news: Box<HeadChange>, now: Instant) -> Vec<E
     vec![Effect::Await(number, head)]
 }
 
-/// Plans a head whose source dependency is complete, unless a newer one waits by now.
+/// Plans a head whose turn has come, unless a newer one waits by now.
 pub fn awaited(state: &mut State, number: u64, now: Instant) -> Vec<Effect> {
     match state.planning.awaiting.take_if(|(waiting, _)| *waiting == number) {
         Some((_, news)) => head_to_plan(state, news, now),

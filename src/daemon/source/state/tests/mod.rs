@@ -74,7 +74,7 @@ fn desired() -> Arc<DesiredState> {
 fn state() -> State {
     let (source, folders) = ("shop".to_owned(), "shop".to_owned());
     let settings =
-        Settings { source, prune: true, drift: Drift::Correct, comes_after: false, interval: 30 * S, folders };
+        Settings { source, prune: true, drift: Drift::Correct, heads_wait: false, interval: 30 * S, folders };
     let mut state = State::new(desired(), settings, Instant::now());
     state.planning.planned = Some(id('a'));
     state.planning.plans = 1;

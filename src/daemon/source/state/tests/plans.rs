@@ -65,25 +65,25 @@ fn seen_since(letter: char, since: char) -> HeadSeen {
 /// Its reading began before the plan was written down, and it waited for another source meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_head_is_planned_only_as_a_change_from_the_planned_commit() {
-    for comes_after in [false, true] {
+    for heads_wait in [false, true] {
         let (mut state, now) = (state(), Instant::now());
-        state.settings.comes_after = comes_after;
+        state.settings.heads_wait = heads_wait;
         state.planning.planned = Some(id('b'));
         state.fetch.next_look = now + 30 * S;
         let nothing: [&str; 0] = [];
-        if comes_after {
+        if heads_wait {
             assert_eq!(head(&mut state, 'c'), ["wait 1 for ccccccc"]);
             assert_eq!(words(&mut state, Event::Awaited(1), now), nothing);
         } else {
             assert_eq!(head(&mut state, 'c'), nothing);
         }
-        assert!(state.planning.reads_again && state.fetch.next_look == now, "{comes_after}");
+        assert!(state.planning.reads_again && state.fetch.next_look == now, "{heads_wait}");
         // While the repository does not answer, nobody says that all is well.
         let failed = HeadSeen::Failed { message: "it is away".to_owned(), passes: true };
         words(&mut state, Event::Looked { seen: failed, kept: None, at: Timestamp::UNIX_EPOCH }, now);
         assert!(state.planning.reads_again);
         let effects = change(&mut state, HeadChange { since: Some(id('b')), ..news('c') });
-        assert_eq!(effects, [if comes_after { "wait 2 for ccccccc" } else { "plan ccccccc" }]);
+        assert_eq!(effects, [if heads_wait { "wait 2 for ccccccc" } else { "plan ccccccc" }]);
     }
 }
 
@@ -116,7 +116,7 @@ async fn a_plan_of_before_a_panic_is_not_begun() {
 #[tokio::test(start_paused = true)]
 async fn a_head_waits_for_another_source_and_the_one_before_stays_in_force() {
     let (mut state, now) = (state(), Instant::now());
-    state.settings.comes_after = true;
+    state.settings.heads_wait = true;
     let nothing: [&str; 0] = [];
     assert_eq!(head(&mut state, 'b'), ["wait 1 for bbbbbbb"]);
     assert_eq!(words(&mut state, Event::LookDue { at: Timestamp::UNIX_EPOCH }, now), ["look, bbbbbbb is known"]);
@@ -132,7 +132,7 @@ async fn a_head_waits_for_another_source_and_the_one_before_stays_in_force() {
 #[tokio::test(start_paused = true)]
 async fn a_start_while_a_head_waits_keeps_up_what_was_planned_last() {
     let (mut state, now) = (state(), Instant::now());
-    state.settings.comes_after = true;
+    state.settings.heads_wait = true;
     let kept = Some(Box::new(news('a')));
     let looked = Event::Looked { seen: HeadSeen::New(Box::new(news('b'))), kept, at: Timestamp::UNIX_EPOCH };
     let effects = words(&mut state, looked, now);
