@@ -3,7 +3,8 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::weekly_times::WeeklyTimes;
 
@@ -22,7 +23,11 @@ pub struct WindowConfig {
     #[schemars(with = "Option<String>")]
     pub deny: Option<WeeklyTimes>,
     /// The time zone of these times, `Europe/Berlin`.
-    #[serde(default = "default_timezone", with = "jiff::fmt::serde::tz::required")]
+    #[serde(
+        default = "default_timezone",
+        deserialize_with = "timezone",
+        serialize_with = "jiff::fmt::serde::tz::required::serialize"
+    )]
     #[schemars(with = "String")]
     pub timezone: TimeZone,
 }
@@ -104,6 +109,15 @@ fn default_timezone() -> TimeZone {
     TimeZone::UTC
 }
 
+/// Reads the name of a time zone, a distance from UTC (`+02:00`), or the rules of one as POSIX has them.
+fn timezone<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeZone, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    jiff::fmt::temporal::DateTimeParser::new().parse_time_zone(&name).map_err(|_| {
+        let hint = "write a name of its database (/usr/share/zoneinfo), as \"Europe/Berlin\"";
+        D::Error::custom(format!("this machine knows no time zone {name:?}: {hint}"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,7 +185,10 @@ mod tests {
             ("allow = 'Mon'|deny = 'Mon'", "never let a commit through"),
             ("deny = 'Mon-Sun'", "never let a commit through"),
             ("allow = 'Mo'", "names no times of a week"),
-            ("allow = 'Mon', timezone = 'Europe/Berlni'", "Europe/Berlni"),
+            (
+                "allow = 'Mon', timezone = 'Europe/Berlni'",
+                "belay.toml:5:12: this machine knows no time zone \"Europe/Berlni\"",
+            ),
             ("allow = 'Mon', zone = 'UTC'", "zone"),
         ] {
             let error = windows(text).unwrap_err();

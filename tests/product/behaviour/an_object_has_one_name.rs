@@ -151,8 +151,17 @@ async fn changes_of_others_are_put_right_and_its_status_is_heard() {
         let second = world.push("zone.yaml", &zone(namespace).replace("size: 1", "size: 2"), "Larger");
         let is_under_way = |source: &belay::daemon::SourceStatus| !source.under_way.is_empty();
         world.until("it is rolled out", is_under_way).await;
+        // It is under way before it is applied.
+        for _ in 0..30 {
+            if world.get(ZONE).await.unwrap()["spec"]["size"] == 2 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let generation = world.get(ZONE).await.unwrap()["metadata"]["generation"].clone();
+        let live = world.get(ZONE).await.unwrap();
+        assert_eq!(live["spec"]["size"], 2, "{namespace:?}");
+        let generation = live["metadata"]["generation"].clone();
         world
             .patch(&format!("{ZONE}/status"), "operator", &json!({"status": {"observedGeneration": generation}}))
             .await;
