@@ -46,7 +46,8 @@ pub fn reference() -> String {
         );
         let required = section["required"].as_array().cloned().unwrap_or_default();
         for (key, property) in section["properties"].as_object().into_iter().flatten() {
-            if ["credentials", "webhook", "helm", "ignore", "window"].contains(&key.as_str()) {
+            let section = format!("source.{key}]");
+            if sections.iter().any(|(title, _)| title.contains(&section)) {
                 continue;
             }
             let default = match property.get("default") {

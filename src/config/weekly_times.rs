@@ -1,6 +1,5 @@
 //! Times that come again each week: `Mon-Fri 08:00-17:00`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use jiff::civil::{Date, Time, Weekday};
@@ -17,14 +16,8 @@ pub struct WeeklyTimes {
     /// The days on which it begins, from Monday.
     days: [bool; 7],
     begin: Time,
-    end: EndOfTimes,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct EndOfTimes {
-    time: Time,
-    /// True when it is on the day after the one on which it begins.
-    next_day: bool,
+    /// The end; on the next day if it is not after the begin.
+    end: Time,
 }
 
 /// A text that names no times of a week.
@@ -35,22 +28,20 @@ struct EndOfTimes {
 pub struct InvalidWeeklyTimes(String);
 
 impl WeeklyTimes {
-    /// Returns the spans of these times in a time zone that end in the two weeks after a moment. A time that the clocks skip
-    /// is an hour later, as it is after the change; of one that they show twice the first counts.
-    pub(super) fn spans(&self, zone: &TimeZone, from: Timestamp) -> Vec<(Timestamp, Timestamp)> {
-        /// Two weeks, and the days before on which a span can have begun that still goes on.
-        const DAYS: std::ops::RangeInclusive<i32> = -2..=15;
-        let today = from.to_zoned(zone.clone()).date();
-        let dates = DAYS.filter_map(|days| today.checked_add(days.days()).ok());
-        let dates = dates.filter(|date| self.days[day_of(date.weekday())]);
-        let spans = dates.filter_map(|date| self.span(zone, date));
+    /// Returns the spans of these times in a time zone that have a part between two moments. A time that the clocks skip is an
+    /// hour later, as it is after the change; of one that they show twice the first counts.
+    pub(super) fn spans(&self, zone: &TimeZone, from: Timestamp, until: Timestamp) -> Vec<(Timestamp, Timestamp)> {
+        // A span that goes on can have begun on the day before.
+        let first = from.to_zoned(zone.clone()).date().saturating_sub(1.day());
+        let dates = first.series(1.day()).filter(|date| self.days[day_of(date.weekday())]);
+        let spans = dates.map_while(|date| self.span(zone, date)).take_while(|(begin, _)| *begin <= until);
         spans.filter(|(begin, end)| begin < end && *end > from).collect()
     }
 
     fn span(&self, zone: &TimeZone, date: Date) -> Option<(Timestamp, Timestamp)> {
-        let last = if self.end.next_day { date.tomorrow().ok()? } else { date };
+        let last = if self.end <= self.begin { date.tomorrow().ok()? } else { date };
         let at = |date: Date, time: Time| Some(date.to_datetime(time).to_zoned(zone.clone()).ok()?.timestamp());
-        Some((at(date, self.begin)?, at(last, self.end.time)?))
+        Some((at(date, self.begin)?, at(last, self.end)?))
     }
 }
 
@@ -66,7 +57,7 @@ impl FromStr for WeeklyTimes {
                 None if first.contains(':') => ([true; 7], Some(first)),
                 None => (days(first)?, None),
             };
-            let (begin, end) = times.map_or(Some((Time::midnight(), next_midnight())), begin_and_end)?;
+            let (begin, end) = begin_and_end(times.unwrap_or("00:00-24:00"))?;
             parts.next().is_none().then(|| WeeklyTimes { text: text.to_owned(), days, begin, end })
         };
         read().ok_or_else(|| InvalidWeeklyTimes(text.to_owned()))
@@ -85,16 +76,6 @@ impl From<WeeklyTimes> for String {
     fn from(times: WeeklyTimes) -> String {
         times.text
     }
-}
-
-impl fmt::Display for WeeklyTimes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-fn next_midnight() -> EndOfTimes {
-    EndOfTimes { time: Time::midnight(), next_day: true }
 }
 
 fn day_of(weekday: Weekday) -> usize {
@@ -122,14 +103,13 @@ fn weekday(text: &str) -> Option<usize> {
 }
 
 /// Reads `08:00-17:00`.
-fn begin_and_end(text: &str) -> Option<(Time, EndOfTimes)> {
+fn begin_and_end(text: &str) -> Option<(Time, Time)> {
     let (begin, end) = text.split_once('-')?;
     let begin = time(begin)?;
-    let end = match end {
-        "24:00" => next_midnight(),
-        end => time(end).map(|time| EndOfTimes { time, next_day: time < begin })?,
-    };
-    (end.next_day || end.time > begin).then_some((begin, end))
+    match end {
+        "24:00" => Some((begin, Time::midnight())),
+        end => time(end).filter(|end| *end != begin).map(|end| (begin, end)),
+    }
 }
 
 fn time(text: &str) -> Option<Time> {
@@ -144,20 +124,22 @@ fn time(text: &str) -> Option<Time> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::SignedDuration;
 
     /// The rules of the European Union, so that no database of time zones is needed.
     const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
     fn spans(times: &str, zone: &str, from: &str) -> Vec<(String, String)> {
         let (times, zone) = (times.parse::<WeeklyTimes>().unwrap(), TimeZone::posix(zone).unwrap());
-        let spans = times.spans(&zone, from.parse().unwrap());
+        let from: Timestamp = from.parse().unwrap();
+        let spans = times.spans(&zone, from, from + SignedDuration::from_hours(15 * 24));
         let words = |at: Timestamp| at.strftime("%a %d %H:%M").to_string();
         spans.into_iter().map(|(begin, end)| (words(begin), words(end))).collect()
     }
 
     #[test]
     fn it_comes_each_week() {
-        // 30 November 2026 is a Monday. `None` is one that ended before.
+        // 30 November 2026 is a Monday.
         for (times, first) in [
             ("Mon-Fri 08:00-17:00", ("Mon 30 08:00", "Mon 30 17:00")),
             ("mon,WED 08:00-17:00", ("Mon 30 08:00", "Mon 30 17:00")),

@@ -32,10 +32,10 @@ pub struct WindowConfig {
     pub timezone: TimeZone,
 }
 
-/// The longest time after which windows that are closed are known to open.
-const DISTANCE: SignedDuration = SignedDuration::from_hours(14 * 24);
+/// The longest time for which it is known beforehand when windows open.
+const KNOWN_AHEAD: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// The next two weeks of a window.
+/// The times of a window that are not over, as far as they are known.
 struct WindowSpans {
     allows: bool,
     zone: TimeZone,
@@ -47,21 +47,21 @@ impl WindowSpans {
         self.spans.iter().any(|(begin, end)| *begin <= at && at < *end)
     }
 
-    /// Returns the moments at which they may let commits through that waited before.
-    fn turns(&self) -> impl Iterator<Item = Zoned> {
-        let turns = self.spans.iter().map(|(begin, end)| if self.allows { *begin } else { *end });
-        turns.map(|at| at.to_zoned(self.zone.clone()))
+    /// Returns the moments at which commits that waited may be let through.
+    fn openings(&self) -> impl Iterator<Item = Zoned> {
+        let openings = self.spans.iter().map(|(begin, end)| if self.allows { *begin } else { *end });
+        openings.map(|at| at.to_zoned(self.zone.clone()))
     }
 }
 
 impl WindowConfig {
-    fn times(&self, from: Timestamp) -> Option<WindowSpans> {
+    fn spans(&self, from: Timestamp, until: Timestamp) -> Option<WindowSpans> {
         let (allows, times) = match (&self.allow, &self.deny) {
             (Some(allow), None) => (true, allow),
             (None, Some(deny)) => (false, deny),
             _ => return None,
         };
-        Some(WindowSpans { allows, zone: self.timezone.clone(), spans: times.spans(&self.timezone, from) })
+        Some(WindowSpans { allows, zone: self.timezone.clone(), spans: times.spans(&self.timezone, from, until) })
     }
 }
 
@@ -78,19 +78,22 @@ impl WindowState {
     /// Returns the state of windows at a moment.
     #[must_use]
     pub fn of(windows: &[WindowConfig], at: Timestamp) -> WindowState {
-        let times: Vec<WindowSpans> = windows.iter().filter_map(|window| window.times(at)).collect();
-        let is_limited = times.iter().any(|times| times.allows);
+        let last = at.saturating_add(KNOWN_AHEAD).unwrap_or(at);
+        let windows: Vec<WindowSpans> = windows.iter().filter_map(|window| window.spans(at, last)).collect();
+        let is_limited = windows.iter().any(|window| window.allows);
         let is_open = |at: Timestamp| {
-            let mut covering = times.iter().filter(|times| times.contain(at)).peekable();
+            let mut covering = windows.iter().filter(|window| window.contain(at)).peekable();
             let is_allowed = !is_limited || covering.peek().is_some();
-            is_allowed && covering.all(|times| times.allows)
+            is_allowed && covering.all(|window| window.allows)
         };
         if is_open(at) {
             return WindowState::Open;
         }
-        let last = at.saturating_add(DISTANCE).unwrap_or(at);
-        let opens = |turn: &Zoned| at < turn.timestamp() && turn.timestamp() <= last && is_open(turn.timestamp());
-        WindowState::Closed(times.iter().flat_map(WindowSpans::turns).filter(opens).min())
+        let opens = |opening: &Zoned| {
+            let opening = opening.timestamp();
+            at < opening && opening <= last && is_open(opening)
+        };
+        WindowState::Closed(windows.iter().flat_map(WindowSpans::openings).filter(opens).min())
     }
 }
 

@@ -13,7 +13,6 @@ const CLOCK_READ: Duration = Duration::from_secs(30);
 
 /// Waits until the windows of a source are open, and says so meanwhile.
 pub async fn until_open(source: &str, windows: &[WindowConfig], clock: &Clock, publisher: &Publisher) {
-    let mut waits = false;
     loop {
         let now = clock.now();
         let WindowState::Closed(until) = WindowState::of(windows, now) else { break };
@@ -24,11 +23,9 @@ pub async fn until_open(source: &str, windows: &[WindowConfig], clock: &Clock, p
         if publisher.says_waiting(&message) {
             info!(source, message);
         }
-        waits = true;
         let left = until.and_then(|until| Duration::try_from(until.timestamp().duration_since(now)).ok());
         tokio::time::sleep(left.map_or(CLOCK_READ, |left| left.min(CLOCK_READ))).await;
     }
-    if waits {
-        publisher.waits_no_longer();
-    }
+    // Also of a wait for an older head, which was given up.
+    publisher.waits_no_longer();
 }

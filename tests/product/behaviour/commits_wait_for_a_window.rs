@@ -124,3 +124,18 @@ async fn a_configuration_without_the_window_lets_it_through() {
     world.through(&second).await;
     assert_eq!(live_image(&world, "web").await, "web:2");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_is_taken_back_is_waited_for_no_longer() {
+    let mut world = closed_from_five_past_midnight().await;
+    let first = world.status().planned.expect("it is planned");
+    until(&world, "00:05:00").await;
+    world.push("web.yaml", &deployment("web", "web:2", ""), "The second");
+    until_it_waits(&mut world).await;
+    world.repository.reset(first.as_str());
+    world.repository.force_push();
+    world.until("it waits no longer", |source| source.obstacles.waits.is_none()).await;
+    world.through(first.as_str()).await;
+    assert_eq!(live_image(&world, "web").await, "web:1");
+    assert!(world.clock.now() < "2026-01-01T00:10:00Z".parse().unwrap(), "it is still closed");
+}
