@@ -1,7 +1,10 @@
 //! The configuration file: which sources there are, and how each is followed.
 
+mod analysis;
+mod analysis_names;
 mod nearest;
 mod order;
+mod prune_bound;
 mod receiver;
 mod schema;
 mod secret_file;
@@ -18,6 +21,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::regular_file::read_regular_text;
+pub use analysis::{AnalysisConfig, AnalysisQueries};
 pub use belay_core::span::{InvalidSpan, Span};
 use nearest::{position, with_nearest};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
@@ -57,6 +61,9 @@ pub struct Config {
     /// The receivers of notices about commits.
     #[serde(default)]
     pub notify: Vec<NotifyConfig>,
+    /// The measurements by Prometheus that a rollout can be judged by.
+    #[serde(default)]
+    pub analysis: Vec<AnalysisConfig>,
 }
 
 /// The limits of all sources together.
@@ -191,6 +198,16 @@ pub enum ConfigError {
         /// The fault.
         message: String,
     },
+    /// An analysis can't be used.
+    #[error("{file}: analysis {name:?}: {message}")]
+    Analysis {
+        /// The file.
+        file: String,
+        /// The analysis.
+        name: String,
+        /// The fault.
+        message: String,
+    },
     /// There is nothing to follow.
     #[error("{file}: no [[source]]: name at least one repository")]
     Empty {
@@ -216,7 +233,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], with the line and, for an unknown key, the nearest known one.
     pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
-        let config: Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+        let mut config: Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
             file: position(text, &error)
                 .map_or_else(|| file.to_owned(), |(line, column)| format!("{file}:{line}:{column}")),
             message: with_nearest(error.message()),
@@ -240,6 +257,7 @@ impl Config {
             }
         }
         config.check_receivers(file)?;
+        config.assign_analyses(file)?;
         if let Some(url) = config.web.public_url.as_ref().filter(|url| !is_public_url(url)) {
             return Err(ConfigError::PublicUrl { file: file.to_owned(), url: url.clone() });
         }
@@ -260,6 +278,21 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Checks the analyses, and gives them to the sources.
+    fn assign_analyses(&mut self, file: &str) -> Result<(), ConfigError> {
+        let mut names = std::collections::BTreeSet::new();
+        for analysis in &self.analysis {
+            let wrong =
+                |message: String| ConfigError::Analysis { file: file.to_owned(), name: analysis.name.clone(), message };
+            analysis.check().map_err(wrong)?;
+            if !names.insert(&analysis.name) {
+                return Err(wrong("there are two of that name".to_owned()));
+            }
+        }
+        let assigned = analysis_names::assign(&mut self.source, &self.analysis);
+        assigned.map_err(|(name, message)| ConfigError::Source { file: file.to_owned(), name, message })
     }
 
     /// Checks one source that was not read from a file.

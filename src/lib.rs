@@ -53,6 +53,9 @@
 //! | [`allocator`] | a leaf: the C library's allocator, which is to give freed memory back | the memory of the process |
 //! | [`interim_answers`] | a leaf: the bound of the interim answers (1xx) that servers send | hyper |
 //! | [`parent_death_signal`] | a leaf: child processes end when belay is killed | the kernel |
+//! | [`plain_line`] | a leaf: texts from elsewhere as one line without control characters | nothing |
+//! | [`prometheus`] | instant queries of Prometheus' HTTP API, and the samples of their answers | a socket to Prometheus |
+//! | [`secrets`] | a leaf: the texts that are never shown of an answer | nothing |
 //! | [`regular_file`] | files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`systemd_unit`] | a leaf: the paths that a unit of systemd hides from its service, and the credentials that it hands over | nothing |
 //! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
@@ -187,8 +190,11 @@ pub mod history;
 pub mod interim_answers;
 pub mod notices;
 pub mod parent_death_signal;
+pub mod plain_line;
+pub mod prometheus;
 pub mod regular_file;
 pub mod render;
+pub mod secrets;
 pub mod state_folder;
 pub mod systemd_unit;
 pub mod telemetry;

@@ -34,6 +34,7 @@ pub fn reference() -> String {
         ("[render]", "RenderConfig"),
         ("[limits]", "LimitsConfig"),
         ("[[notify]]", "NotifyConfig"),
+        ("[[analysis]]", "AnalysisConfig"),
     ];
     for (title, name) in sections {
         let section = &schema["$defs"][name];
@@ -47,7 +48,7 @@ pub fn reference() -> String {
         let required = section["required"].as_array().cloned().unwrap_or_default();
         for (key, property) in section["properties"].as_object().into_iter().flatten() {
             let section = format!("source.{key}]");
-            if sections.iter().any(|(title, _)| title.contains(&section)) {
+            if name == "SourceConfig" && sections.iter().any(|(title, _)| title.contains(&section)) {
                 continue;
             }
             let default = match property.get("default") {
@@ -127,6 +128,7 @@ mod tests {
             values: vec!["values.yaml".to_owned()],
             set: [("a".to_owned(), SetValue::Text("b".to_owned()))].into(),
         }];
+        source.analysis = vec!["errors".to_owned()];
         source.include = vec!["apps/".to_owned()];
         source.exclude = vec!["*.test.yaml".to_owned()];
         let fields = vec!["/spec/replicas".parse().unwrap()];
@@ -174,6 +176,7 @@ mod tests {
         );
         assert!(reference.contains("| `timezone` | text | `\"UTC\"` |"), "{reference}");
         assert!(reference.contains("## `[[source.helm]]`") && reference.contains("| `chart` | text | **required** |"));
+        assert!(reference.contains("| `helm` | text | none |"), "the program of [render]: {reference}");
         assert!(reference.contains("| `interval` | time | `\"30s\"` |"), "{reference}");
     }
 }

@@ -11,6 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
+use super::AnalysisConfig;
+use super::prune_bound::PruneBound;
 use super::source_path::SourcePath;
 use super::window::{self, WindowConfig};
 use belay_core::span::Span;
@@ -69,6 +71,12 @@ pub struct SourceConfig {
     /// A pod template that was complete, and ran within this last time, has no bake time when it comes again; 0 is none.
     #[serde(default = "default_rollback_window")]
     pub rollback_window: Span,
+    /// The names of the analyses of its workloads within their bake time. `belay.dev/analysis` of a workload comes before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub analysis: Vec<String>,
+    /// All analyses of the configuration.
+    #[serde(skip)]
+    pub known_analyses: Vec<AnalysisConfig>,
     /// The time for which a fault of the infrastructure is waited out, besides the workload's own deadline.
     #[serde(default = "default_outage_timeout")]
     pub outage_timeout: Span,
@@ -295,6 +303,8 @@ impl SourceConfig {
             rollback_budget: default_rollback_budget(),
             bake: default_bake(),
             rollback_window: default_rollback_window(),
+            analysis: Vec::new(),
+            known_analyses: Vec::new(),
             outage_timeout: default_outage_timeout(),
             max_rollouts: 0,
             window: Vec::new(),
@@ -327,19 +337,7 @@ impl SourceConfig {
     /// small source may lose one.
     #[must_use]
     pub fn prune_limit(&self, objects: usize) -> usize {
-        match self.bound() {
-            Some(Bound::Part(part)) => (objects * part).div_ceil(100),
-            Some(Bound::Number(number)) => number,
-            None => 0,
-        }
-    }
-
-    fn bound(&self) -> Option<Bound> {
-        let text = self.prune_limit.trim();
-        match text.strip_suffix('%') {
-            Some(part) => part.trim_end().parse().ok().filter(|part| *part <= 100).map(Bound::Part),
-            None => text.parse().ok().map(Bound::Number),
-        }
+        PruneBound::parse(&self.prune_limit).map_or(0, |bound| bound.of(objects))
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -379,17 +377,9 @@ impl SourceConfig {
         if self.ignore.iter().any(|ignore| ignore.fields.is_empty()) {
             return Err("ignore: names no fields".to_owned());
         }
-        match self.bound() {
+        match PruneBound::parse(&self.prune_limit) {
             Some(_) => Ok(()),
             None => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
         }
     }
-}
-
-/// The meaning of `prune_limit`.
-enum Bound {
-    /// A share in percent.
-    Part(usize),
-    /// As many.
-    Number(usize),
 }

@@ -25,6 +25,7 @@ use crate::cluster::Cluster;
 use crate::config::SourceConfig;
 use crate::git::{Follow, GitError, InvalidLocation, Mirror, Wake};
 use crate::history::{Follower, History, Retention};
+use crate::prometheus::{InstantQuery, PrometheusClient};
 use crate::render::{SourcePaths, Tools};
 use crate::telemetry::Metrics;
 
@@ -117,6 +118,8 @@ struct DaemonOptions {
     blocking_pool: BlockingPool,
     /// The slots of rollouts.
     rollout_slots: RolloutSlots,
+    /// The one who asks Prometheus, if that is not belay's own client.
+    prometheus: Option<Arc<dyn InstantQuery>>,
 }
 
 impl Daemon {
@@ -172,6 +175,13 @@ impl Daemon {
     #[must_use]
     pub fn limited(mut self, max_rollouts: usize) -> Daemon {
         self.options.rollout_slots = RolloutSlots::of_daemon(max_rollouts);
+        self
+    }
+
+    /// Asks Prometheus in this way, for the sources that are followed from here on.
+    #[must_use]
+    pub fn measuring(mut self, prometheus: Arc<dyn InstantQuery>) -> Daemon {
+        self.options.prometheus = Some(prometheus);
         self
     }
 
@@ -289,6 +299,7 @@ impl Daemon {
         let (history, clock, cleanup) = (self.history.clone(), self.clock.clone(), self.options.cleanup.clone());
         let (liveness, requests) = (self.liveness.clone(), Requests::share(&self.requests));
         let rollout_slots = self.options.rollout_slots.of_source(config.max_rollouts);
+        let prometheus = self.options.prometheus.clone().unwrap_or_else(|| Arc::new(PrometheusClient::default()));
         let parts = move |mirror: Mirror| Parts {
             cluster,
             mirror: Arc::new(mirror),
@@ -302,6 +313,7 @@ impl Daemon {
             liveness,
             requests,
             rollout_slots,
+            prometheus,
             config,
         };
         let span = info_span!("source", name);

@@ -6,6 +6,7 @@ use super::baselines::{JudgedBake, JudgedBaseline};
 use super::drift::Drifted;
 use super::templates::KeptTemplate;
 use belay_core::manifest::{Complaint, ObjectKey};
+use belay_core::rollout::analysis::Measurement;
 use belay_core::rollout::{CommitId, Evidence, Outcome, Reason, RecordId, Step, Trigger};
 
 /// The longest text of a step or a reason, in bytes. Longer ones are cut.
@@ -55,6 +56,8 @@ pub(in crate::history) fn cut(text: &str) -> &str {
 pub enum HistoryEntry {
     /// A step of a record.
     Step(RecordId, Step),
+    /// What an analysis has measured of a record's rollout.
+    Measured(RecordId, Box<Measurement>),
     /// A new fact about a record.
     Update(RecordId, Box<Update>),
     /// The template of a workload that was seen complete.

@@ -11,7 +11,7 @@ use lettre::transport::smtp::authentication::Credentials;
 use rustls::pki_types::CertificateDer;
 
 use super::address::Destination;
-use super::secrets::Secrets;
+use crate::secrets::Secrets;
 
 /// A message on its way.
 #[derive(Clone)]

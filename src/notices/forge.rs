@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::delivery::HttpAnswer;
 use super::message::{NoticeEvent, Notification};
-use super::plain_line::plain_line;
 use crate::config::{NotifyEvent, NotifyKind};
+use crate::plain_line::plain_line;
 
 /// The number of characters that GitHub takes of a description.
 const GITHUB: usize = 140;

@@ -22,7 +22,7 @@ use super::encryption::encrypted;
 use super::lookup::allowed_addresses;
 use super::message::Notification;
 use super::message_text::{Style, text};
-use super::plain_line::plain_line;
+use crate::plain_line::plain_line;
 
 /// The number of characters of a text from elsewhere that are shown.
 const TEXT: usize = 1000;

@@ -27,9 +27,9 @@ use super::delivery::{Delivery, HttpAnswer, Post, SendError};
 use super::encryption::encrypted;
 use super::lookup::allowed_addresses;
 use super::mail;
-use super::plain_line::plain_line;
-use super::secrets::Secrets;
 use crate::clock::Clock;
+use crate::plain_line::plain_line;
+use crate::secrets::Secrets;
 use crate::tls::{client_config, machine_roots};
 use crate::user_agent::AGENT;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::message::Notification;
 use super::message_text::{Style, text};
-use super::plain_line::plain_line;
+use crate::plain_line::plain_line;
 
 /// The number of characters of a text from elsewhere that are shown.
 const TEXT: usize = 300;

@@ -11,7 +11,7 @@ use super::problem::Problem;
 use super::query::{HistoryAsked, QueryParams, StatsAsked};
 use crate::daemon::Status;
 use crate::history::query::answers::{
-    HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, StatsAnswer, StatusAnswer, WorkloadAnswer,
+    HistoryAnswer, LineAnswer, RecordAnswer, ShowAnswer, ShownRecord, StatsAnswer, StatusAnswer, WorkloadAnswer,
 };
 use crate::history::query::source_histories::{SourceHistories, refine};
 use crate::history::{History, HistoryError, Query, Resolved};
@@ -103,7 +103,8 @@ pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Prob
                 .to_owned()
         });
         let commit = history.commit(&id)?;
-        Ok(Ok(ShowAnswer { commit, records: answers(history, &records)?, why, missing: Vec::new() }))
+        let records = answers(history, &records)?.into_iter().map(|answer| ShownRecord::of(history, answer));
+        Ok(Ok(ShowAnswer { commit, records: records.collect::<Result<_, _>>()?, why, missing: Vec::new() }))
     });
     found.await?.map_err(|ids| match ids.as_slice() {
         [] => Problem::Nothing("belay has seen no commit that begins so".to_owned()),

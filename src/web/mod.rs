@@ -1,6 +1,7 @@
 //! Status, history and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`, JSON under `/api/v1/`, and pages for
 //! people. It only reads; a hook requests a fetch from the daemon, and nothing more.
 
+mod analysis_curve;
 mod answer;
 mod api;
 mod assets;

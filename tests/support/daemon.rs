@@ -1,6 +1,7 @@
 //! A whole belay: a real repository, the daemon, a cluster, and a history in a temporary folder.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use belay::clock::Clock;
@@ -8,6 +9,7 @@ use belay::cluster::Cluster;
 use belay::config::SourceConfig;
 use belay::daemon::{Daemon, DaemonError, LookRequest, Pruning, Reload, SourceStatus, Status};
 use belay::history::{History, HistoryLocation, Query, Retention};
+use belay::prometheus::InstantQuery;
 use belay::render::Tools;
 use belay::telemetry::Metrics;
 use belay::web::{Hook, Shown, ShownSources};
@@ -71,6 +73,8 @@ pub struct World {
     pub polls: bool,
     /// The name of this daemon among others.
     pub identity: String,
+    /// The Prometheus that it asks.
+    pub prometheus: Option<Arc<dyn InstantQuery>>,
     pub cluster: Option<MiniCluster>,
     running: Option<Running>,
 }
@@ -166,6 +170,7 @@ impl World {
             polls: false,
             identity: "one".to_owned(),
             max_rollouts: 0,
+            prometheus: None,
             cluster,
             running: None,
         }
@@ -186,6 +191,9 @@ impl World {
             daemon.remembering(self.retention.clone()).pruning(self.pruning).leading(self.identity.clone());
         daemon = daemon.rendering_with(self.tools.clone()).waiting_for_units(self.patience);
         daemon = daemon.limited(self.max_rollouts);
+        if let Some(prometheus) = &self.prometheus {
+            daemon = daemon.measuring(Arc::clone(prometheus));
+        }
         if self.polls {
             daemon = daemon.repeatable(|| Duration::ZERO);
         }

@@ -34,6 +34,7 @@ use crate::daemon::source::liveness::Liveness;
 use crate::daemon::source::source_parts::LoopParts;
 use crate::git::{Follow, Mirror, Wake};
 use crate::history::History;
+use crate::prometheus::InstantQuery;
 use crate::render::{Renderer, SourcePaths, Tools};
 
 /// The parts of a source.
@@ -50,6 +51,7 @@ pub struct Parts {
     pub cleanup: Cleanup,
     pub requests: Requests,
     pub rollout_slots: RolloutSlots,
+    pub prometheus: Arc<dyn InstantQuery>,
     pub liveness: Liveness,
 }
 
@@ -122,6 +124,7 @@ impl Parts {
             status: self.status.clone(),
             requests: self.requests.clone(),
             rollout_slots: self.rollout_slots.clone(),
+            prometheus: Arc::clone(&self.prometheus),
             before: self.before.clone(),
             events: Events::default(),
             finished_jobs: FinishedJobs::new(self.config.lease_namespace(), lease_name(name)),

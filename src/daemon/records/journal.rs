@@ -14,6 +14,7 @@ use crate::history::{
     HistoryEntry, HistoryError, JudgedBake, JudgedBaseline, JudgedWrite, KeptTemplate, LastGood, Query, Update,
 };
 use belay_core::manifest::{Complaint, ObjectKey};
+use belay_core::rollout::analysis::Measurement;
 use belay_core::rollout::{
     Baseline, CommitId, Evidence, Known, Outcome, Reason, Record, RecordId, Recorded, Step, StepKind, TemplateMarks,
     Trigger, Wanted, Workload, marks, template, template_hash,
@@ -62,6 +63,11 @@ impl Context {
         let outcome = (bake.of == JudgedWrite::Applied).then_some(Outcome::Baking);
         let update = Update { outcome, bake: Some(bake), steps, ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
+    }
+
+    /// Records what an analysis has measured.
+    pub async fn measured(&self, record: RecordId, measurement: Measurement) {
+        self.remember(vec![HistoryEntry::Measured(record, Box::new(measurement))]).await;
     }
 
     /// Records that pods are replaced for the manifest, which is applied when they are.

@@ -166,7 +166,7 @@ impl RolloutTask {
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
             let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
             if is_resumed {
-                judging.resume_bake();
+                judging.resume_bake(live.as_ref()).await?;
             }
             let ruled = tokio::select! {
                 biased;

@@ -27,6 +27,7 @@ use crate::daemon::publish::queued_events::about;
 use crate::daemon::publish::status::Publisher;
 use crate::daemon::repository::source_repository::Repository;
 use crate::history::History;
+use crate::prometheus::InstantQuery;
 use belay_core::manifest::ObjectKey;
 
 /// The number of Events that are sent at once.
@@ -51,6 +52,8 @@ pub struct Context {
     pub clock: Clock,
     pub status: Publisher,
     pub requests: Requests,
+    /// The one who asks Prometheus.
+    pub prometheus: Arc<dyn InstantQuery>,
     pub rollout_slots: RolloutSlots,
     /// The source that this one comes after.
     pub before: Option<SourceDependency>,

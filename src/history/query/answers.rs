@@ -10,8 +10,10 @@ use serde::Serialize;
 use super::step_details;
 use crate::history::{History, HistoryError, Spread, Stats};
 use belay_core::manifest::{ObjectKey, Place};
+use belay_core::rollout::analysis::Measurement;
 use belay_core::rollout::{
-    Commit, CommitId, FailureCause, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Unnoticed,
+    Commit, CommitId, FailureCause, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Step,
+    Unnoticed,
 };
 
 /// The output of `belay history`.
@@ -99,13 +101,37 @@ impl From<&Commit> for CommitInfo {
     }
 }
 
+/// A record with its steps, and what its analyses have measured.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ShownRecord {
+    /// The record.
+    #[serde(flatten)]
+    pub answer: RecordAnswer,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// The looks of its analyses, in order.
+    pub measurements: Vec<Measurement>,
+}
+
+impl ShownRecord {
+    /// Returns a record with its details.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn of(history: &History, answer: RecordAnswer) -> Result<ShownRecord, HistoryError> {
+        let id = answer.record.id;
+        Ok(ShownRecord { answer, steps: history.steps(id)?, measurements: history.measurements(id)? })
+    }
+}
+
 /// The output of `belay show COMMIT`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ShowAnswer {
     /// The commit; null if only its id is known.
     pub commit: Option<Commit>,
     /// The records of its manifests, the oldest first.
-    pub records: Vec<RecordAnswer>,
+    pub records: Vec<ShownRecord>,
     /// The reason for which there are no records; null if there are.
     pub why: Option<String>,
     /// The facts that are missing, because the daemon's history is not here; empty if it is.

@@ -21,8 +21,8 @@ use crate::notices::bounded_stream::RECEIVED;
 use crate::notices::delivery::{Delivery, MailRoute, Post as _};
 use crate::notices::encryption::encrypted;
 use crate::notices::mail::converse;
-use crate::notices::secrets::Secrets;
 use crate::notices::send::{Http, speak};
+use crate::secrets::Secrets;
 
 /// The number of bytes that may be under way when a connection is given up: in the pipe, and in the reader.
 const UNDER_WAY: usize = 128 << 10;

@@ -9,6 +9,7 @@ use axum::response::Response;
 use http::StatusCode;
 use jiff::Timestamp;
 
+use super::super::analysis_curve::AnalysisCurve;
 use super::super::api::show;
 use super::super::manifest_diff::{ManifestDiff, RecordedObject};
 use super::super::problem::Problem;
@@ -18,6 +19,7 @@ use super::overview::address;
 use super::{Frame, refuse, write};
 use crate::history::query::answers::RecordAnswer;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::analysis::Measurement;
 use belay_core::rollout::{Commit, EventSeen, Outcome, PodSeen, Workload};
 
 #[derive(Template)]
@@ -51,6 +53,8 @@ struct Object {
     unnoticed: Vec<String>,
     /// The possible actions, as commands to copy.
     commands: Vec<String>,
+    /// The looks of each analysis.
+    curves: Vec<AnalysisCurve>,
     evidence: SeenEvidence,
     /// The commit's changes to its manifest.
     diff: Option<ManifestDiff>,
@@ -81,15 +85,19 @@ pub(in crate::web) async fn commit(State(room): State<Room>, Path(digits): Path<
 
 async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {
     let answer = show(room, digits.clone()).await?;
-    let first = answer.records.first().map(|answer| answer.record.commit.clone());
+    let first = answer.records.first().map(|shown| shown.answer.record.commit.clone());
     let id = answer.commit.as_ref().map(|commit| commit.id.clone()).or(first);
     let id = id.ok_or_else(|| Problem::Nothing("belay has seen no commit that begins so".to_owned()))?;
-    let forges = forges(&room.shown, id.as_str(), &answer.records);
+    let details = answer.records.into_iter().map(|shown| (shown.answer, shown.measurements));
+    let (records, measured): (Vec<RecordAnswer>, Vec<Vec<Measurement>>) = details.unzip();
+    let forges = forges(&room.shown, id.as_str(), &records);
     let diff = match &answer.commit {
-        Some(commit) => room.diffs.read(commit, recorded_objects(&room.shown, &answer.records)).await,
+        Some(commit) => room.diffs.read(commit, recorded_objects(&room.shown, &records)).await,
         None => Arc::default(),
     };
-    let mut objects: Vec<Object> = answer.records.into_iter().map(|answer| Object::of(&room.shown, answer)).collect();
+    let objects = records.into_iter().zip(measured);
+    let mut objects: Vec<Object> =
+        objects.map(|(answer, measured)| Object::of(&room.shown, answer, &measured)).collect();
     for object in &mut objects {
         let is_its = |diff: &&ManifestDiff| diff.source == object.source && diff.object == object.key;
         object.diff = diff.diffs.iter().find(is_its).cloned();
@@ -135,7 +143,7 @@ fn forges(shown: &Shown, id: &str, records: &[RecordAnswer]) -> Vec<(String, Str
 }
 
 impl Object {
-    fn of(shown: &Shown, answer: RecordAnswer) -> Object {
+    fn of(shown: &Shown, answer: RecordAnswer, measured: &[Measurement]) -> Object {
         let RecordAnswer { record, waits_for, progress, unnoticed, .. } = answer;
         let status = shown.status.borrow();
         let source = status.sources.get(&record.source);
@@ -171,6 +179,7 @@ impl Object {
             complaints: record.complaints.iter().map(ToString::to_string).collect(),
             unnoticed: unnoticed.iter().map(ToString::to_string).collect(),
             commands,
+            curves: AnalysisCurve::of(measured),
             evidence: evidence.unwrap_or_default(),
             diff: None,
             key: record.object,

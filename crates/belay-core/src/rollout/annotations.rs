@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::analysis::ANALYSES;
 use super::marks;
 use crate::manifest::{Complaint, Manifest, shortened};
 use crate::rollout::plan::after;
@@ -27,6 +28,24 @@ pub fn failure_policy(manifest: &Value, live: &Value) -> Option<FailurePolicy> {
         "roll-back" => Some(FailurePolicy::RollBack),
         _ => None,
     })
+}
+
+/// Returns the names of the analyses of a workload: its manifest's own, else those of its source.
+#[must_use]
+pub fn asked_analyses(manifest: &Value, of_source: &[String]) -> Vec<String> {
+    match marks::annotation(manifest, marks::ANALYSIS).filter(|text| names_analyses(text)) {
+        Some(text) => analysis_names(text).map(str::to_owned).collect(),
+        None => of_source.to_vec(),
+    }
+}
+
+fn analysis_names(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+fn names_analyses(text: &str) -> bool {
+    let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    analysis_names(text).all(is_word) && analysis_names(text).count() <= ANALYSES
 }
 
 /// Returns the complaints about a manifest's requests to belay.
@@ -57,6 +76,10 @@ pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complai
     if let Some(text) = said(marks::BAKE).filter(|text| text.parse::<Span>().is_err()) {
         complain(marks::BAKE, text, "write a time, 10m or 1h30m, or 0s for none");
     }
+    if let Some(text) = said(marks::ANALYSIS).filter(|text| !names_analyses(text)) {
+        let hint = "write names of [[analysis]], errors,latency; at most 12, with commas between them";
+        complain(marks::ANALYSIS, text, hint);
+    }
     if let Some(part) = said(marks::AFTER).and_then(|text| after::names(text, manifest.key.namespace.as_deref()).err())
     {
         let hint =
@@ -71,6 +94,16 @@ mod tests {
     use super::*;
     use crate::manifest::{Place, Scopes, read_file};
 
+    #[test]
+    fn the_manifests_own_analyses_come_first() {
+        let manifest = |names: &str| serde_json::json!({"metadata": {"annotations": {marks::ANALYSIS: names}}});
+        let of = |manifest: &Value| asked_analyses(manifest, &["errors".to_owned()]).join(" ");
+        assert_eq!(of(&Value::Null), "errors");
+        assert_eq!(of(&manifest("latency, queue")), "latency queue");
+        assert_eq!(of(&manifest("")), "", "none");
+        assert_eq!(of(&manifest("a b")), "errors", "which is a complaint");
+    }
+
     /// A folder of small files may hold gigabytes of these.
     #[test]
     fn little_is_shown_of_a_long_value_that_is_wrong() {
@@ -81,6 +114,7 @@ mod tests {
             marks::ROLL_ON_CONFIG,
             marks::PROGRESS_DEADLINE,
             marks::BAKE,
+            marks::ANALYSIS,
             marks::AFTER,
         ] {
             for value in [long.clone(), format!("deployment/{long}"), format!("{long}/deployment/a")] {

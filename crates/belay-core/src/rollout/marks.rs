@@ -25,6 +25,8 @@ pub const PRUNE: &str = "belay.dev/prune";
 pub const ON_FAILURE: &str = "belay.dev/on-failure";
 /// Annotation for people: the bake time, instead of the source's.
 pub const BAKE: &str = "belay.dev/bake";
+/// Annotation for people: the analyses within the bake time, with commas between them, instead of the source's.
+pub const ANALYSIS: &str = "belay.dev/analysis";
 /// Annotation for people: the deadline of a kind that has none of its own.
 pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";
 /// Annotation for people: `true` or `false`, whether a change of the configuration that its pods read rolls the workload

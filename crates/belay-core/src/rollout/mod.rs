@@ -1,5 +1,6 @@
 //! Decisions about objects and their rollouts. Pure: no I/O, no clock, no async; facts and the present moment are arguments.
 
+pub mod analysis;
 mod annotations;
 mod autoscaler;
 mod deletion;
@@ -15,7 +16,7 @@ pub mod rolling_update;
 mod template;
 mod workload;
 
-pub use annotations::{FailurePolicy, failure_policy};
+pub use annotations::{FailurePolicy, asked_analyses, failure_policy};
 pub use autoscaler::scaled_by;
 pub use deletion::{being_deleted, finalizers, namespace_stays};
 pub use judge::bake::{Bake, BakeStart, bake_time, comes_back};

@@ -362,6 +362,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
             web: WebConfig::default(),
             render: RenderConfig::default(),
             notify: Vec::new(),
+            analysis: Vec::new(),
         });
     }
     read_file(args.config.as_deref())

@@ -1,5 +1,6 @@
 //! `belay show COMMIT`
 
+mod analyses;
 pub(in crate::cli) mod why;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use crate::cli::output::{Format, age, duration, plain, say, say_value};
 use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::repositories::{Repositories, ambiguous};
 use crate::clock::Clock;
+use crate::history::query::answers::ShownRecord;
 use crate::history::query::step_details;
 use crate::history::{History, Query, Resolved};
 use belay_core::rollout::{Commit, CommitId, EventSeen, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
@@ -32,13 +34,16 @@ pub struct Args {
     /// Also every step, with its time
     #[arg(long)]
     steps: bool,
+    /// Compute the verdicts of the analyses again from their measurements, and exit with 3 if one differs
+    #[arg(long)]
+    verify: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let Args { commit, steps, output } = args;
+    let Args { commit, steps, verify, output } = args;
     let view = HistoryView::open(globals).await?;
     let folder = globals.state_to_look_at()?;
     let git = Repositories::at_hand(&folder);
@@ -50,9 +55,13 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         true => Some(why::nothing(&view.history, &git, &id, &why::blocked(&folder, &view.history).await)?),
         false => None,
     };
+    if verify {
+        return analyses::verify(&view.history, &records);
+    }
     match output {
         Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| view.answer(record)).collect();
+            let records = records.iter().map(|record| ShownRecord::of(&view.history, view.answer(record)));
+            let records = records.collect::<Result<_, _>>()?;
             say_value(&ShowAnswer { commit: known, records, why, missing: view.missing }, output)?;
         }
         Format::Name => records.iter().for_each(|record| say(record.object.to_string())),
@@ -168,12 +177,15 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     if let Some(evidence) = &record.evidence {
         show_evidence(evidence, record.ended.unwrap_or_else(|| Clock::system().now()));
     }
+    let measurements = history.measurements(record.id)?;
+    analyses::last_verdicts(&measurements);
     if steps {
         say("  steps:");
         for step in history.steps(record.id)? {
             let detail = plain(&told(&step));
             say(format!("    {}  {:16}  {detail}", step.at, step.kind.word()).trim_end());
         }
+        analyses::looks(&measurements);
     }
     Ok(())
 }

@@ -131,6 +131,9 @@ impl HealthMonitor<'_> {
         }
         let Some(ends) = self.bake.ends() else { return Ok(None) };
         self.publish_bake(ends).await?;
+        if let Some(end) = self.failed_by_analysis(live).await? {
+            return Ok(Some(end));
+        }
         if self.work.context.clock.steady() < ends {
             return self.look_at_pods(live).await;
         }
@@ -147,7 +150,9 @@ impl HealthMonitor<'_> {
         }
         let key = self.work.planned.wanted.key.clone();
         let Some(read) = Box::pin(self.work.read()).await? else { return Ok(Some(MonitorEnd::Gone)) };
-        if is_complete(&key, &read) && !self.bake.running().is_some_and(Bake::is_unsure) {
+        let is_well = is_complete(&key, &read) && !self.bake.running().is_some_and(Bake::is_unsure);
+        let undecided = self.undecided();
+        if is_well && undecided.is_none() {
             info!(object = %key, "its bake time is over");
             return Ok(Some(MonitorEnd::Complete(read)));
         }
@@ -156,9 +161,12 @@ impl HealthMonitor<'_> {
         if self.work.context.clock.steady() < ends.checked_add(limit).unwrap_or(Timestamp::MAX) {
             return Ok(None);
         }
-        let message = "its bake time is over: no pod of it has failed, though some are missing";
+        let message = match undecided {
+            Some(why) if is_well => format!("its bake time is over without a verdict: {why}"),
+            _ => "its bake time is over: no pod of it has failed, though some are missing".to_owned(),
+        };
         warn!(object = %key, "{message}");
-        self.work.step(StepKind::Waiting, message).await?;
+        self.work.step(StepKind::Waiting, &message).await?;
         Ok(Some(MonitorEnd::Complete(read)))
     }
 
@@ -168,18 +176,26 @@ impl HealthMonitor<'_> {
         let bake = Bake::begin(time, pods.as_deref(), context.clock.steady());
         let start = BakeStart { ends: context.clock.shown(bake.ends()), ..bake.start() };
         self.work.unless_cancelled(context.begin_bake(self.work.record, JudgedBake { of, start }, time)).await?;
+        let began = context.clock.now();
+        self.begin_analyses(&live.read(), pods.as_deref(), time, began);
         self.run_bake(bake);
         Ok(())
     }
 
     /// Takes up the bake time that was under way when belay stopped, if one was, with the time that is left.
-    pub(in crate::daemon::rollout) fn resume_bake(&mut self) {
-        let Some(start) = self.work.bake_from_before(self.judged_write()) else { return };
+    pub(in crate::daemon::rollout) async fn resume_bake(&mut self, live: Option<&Compact>) -> Result<(), Cancelled> {
+        let Some(start) = self.work.bake_from_before(self.judged_write()) else { return Ok(()) };
         let (clock, config) = (&self.work.context.clock, &self.work.context.config);
         let longest = bake_time(&self.work.planned.wanted.manifest.value(), config.bake);
         let left = start.ends.duration_since(clock.now()).clamp(SignedDuration::ZERO, longest);
         let ends = clock.steady().checked_add(left).unwrap_or(Timestamp::MAX);
+        let began = start.ends.checked_sub(longest).unwrap_or(start.ends);
         self.run_bake(Bake::resume(BakeStart { ends, ..start }));
+        if let Some(live) = live {
+            let pods = self.pods(live, true).await?;
+            self.begin_analyses(&live.read(), pods.as_deref(), longest, began);
+        }
+        Ok(())
     }
 
     fn run_bake(&mut self, bake: Bake) {
@@ -199,7 +215,9 @@ impl HealthMonitor<'_> {
     }
 
     async fn publish_bake(&mut self, ends: Timestamp) -> Result<(), Cancelled> {
-        let message = format!("complete; its pods are watched until {:.0}", self.work.context.clock.shown(ends));
+        let undecided = self.undecided().map(|why| format!("; {why}")).unwrap_or_default();
+        let message =
+            format!("complete; its pods are watched until {:.0}{undecided}", self.work.context.clock.shown(ends));
         let counters = self.judge.counters();
         self.publish(&Waiting { on: WaitingOn::BakeTime, counters, message, until: None }).await
     }

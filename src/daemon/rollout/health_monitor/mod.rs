@@ -1,6 +1,8 @@
 //! Watches one workload until the judge has ruled.
 
+mod analysis;
 mod bake;
+mod next_state;
 mod pods;
 
 use std::sync::Arc;
@@ -8,11 +10,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+use self::analysis::Analyses;
 use self::bake::BakeProgress;
-use super::rollout_task::{Cancelled, LiveObject, RolloutTask};
+pub use self::next_state::sleep_until;
+use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
 use crate::daemon::publish::status::{UnderWay, put_or_remove, set};
 use belay_core::manifest::Compact;
@@ -22,8 +25,6 @@ use belay_core::rollout::{
     Waiting, WaitingOn, marks, template,
 };
 
-/// The delay before events that fell due meanwhile are handled.
-const SOON: Duration = Duration::from_secs(1);
 /// The time for which the judge leaves a workload alone after an infrastructure fault.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
@@ -92,6 +93,8 @@ pub struct HealthMonitor<'a> {
     never_started: NeverStarted,
     /// The bake time, which follows its completion.
     bake: BakeProgress,
+    /// The analyses, which look within it.
+    analyses: Option<Analyses>,
     /// The time of the next inspection of the pods, and the wait after it.
     look_at_pods: (tokio::time::Instant, Duration),
     /// The time until which nothing is suspected.
@@ -158,6 +161,7 @@ impl<'a> HealthMonitor<'a> {
             fail_fast,
             never_started: NeverStarted::default(),
             bake: BakeProgress::default(),
+            analyses: None,
             look_at_pods,
             quiet_until: now,
             told: None,
@@ -348,48 +352,6 @@ impl<'a> HealthMonitor<'a> {
         self.work.give_up.borrow().clone().filter(|_| self.outcome == Outcome::UnderWay)
     }
 
-    /// Returns the next state of the object, or the same one when it is time for an inspection; `None` when it is gone.
-    async fn next(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
-        let quiet_until = self.quiet_until;
-        let now = self.work.context.clock.steady();
-        let until = |due: Timestamp| {
-            tokio::time::Instant::now() + Duration::try_from(due.duration_since(now)).unwrap_or_default()
-        };
-        // Within the bake time, pods that are missing are no fault of the commit.
-        let due = self.judge.due().filter(|_| self.bake.running().is_none()).map(until);
-        let instant = tokio::time::Instant::now();
-        let baked = self.bake.ends().filter(|ends| *ends > now).map(until);
-        let look_at = Some(self.look_at_pods.0);
-        // Events that fell due during another request are still due. A time that has passed wakes nobody by itself.
-        let due =
-            [due.map(|due| due.max(quiet_until)), look_at, baked].map(|due| due.map(|due| due.max(instant + SOON)));
-        let quiet = Some(quiet_until).filter(|until| *until > instant);
-        let wake = due.into_iter().chain([quiet, self.unheard]).flatten().min();
-        let timer = sleep_until(wake);
-        let RolloutTask { cancel, live: seen, give_up, .. } = &mut *self.work;
-        tokio::select! {
-            biased;
-            () = cancel.cancelled() => Err(Cancelled),
-            other = another(seen, live) => other,
-            () = told(give_up) => Ok(Some(live.clone())),
-            () = timer => Box::pin(self.read_unheard_of(live)).await,
-        }
-    }
-
-    /// Returns the object as it is, if the watch should have reported it by now and has not; otherwise as it was.
-    async fn read_unheard_of(&mut self, live: &Compact) -> Result<Option<Compact>, Cancelled> {
-        let over = self.unheard.take_if(|until| *until <= tokio::time::Instant::now()).is_some();
-        let is_told = || self.work.live.borrow().as_ref().is_some_and(|told| !self.judge.is_from_before(&told.read()));
-        if !over || is_told() {
-            return Ok(Some(live.clone()));
-        }
-        // It may tell nothing for longer.
-        self.unheard = Some(tokio::time::Instant::now() + UNHEARD);
-        let read = self.work.read().await?;
-        self.is_read = true;
-        Ok(read.map(|read| Compact::of(&read)))
-    }
-
     fn is_taken_over(&self, live: &Value) -> bool {
         match (&self.applied, template(live)) {
             (Some(applied), Some(present)) => {
@@ -424,33 +386,5 @@ impl<'a> HealthMonitor<'a> {
             self.work.step(StepKind::Progress, &waiting.message).await?;
         }
         Ok(())
-    }
-}
-
-/// Returns the next state of the object that is not as `known`: the watch reports belay's own write, too.
-async fn another(seen: &mut LiveObject, known: &Compact) -> Result<Option<Compact>, Cancelled> {
-    loop {
-        // The source is stopping, if nobody is left to say so.
-        seen.changed().await.map_err(|_| Cancelled)?;
-        let live = seen.borrow_and_update().clone();
-        if live.as_ref() != Some(known) {
-            return Ok(live);
-        }
-    }
-}
-
-/// Waits until then; for ever without a time.
-pub async fn sleep_until(at: Option<tokio::time::Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits until somebody says that the rollout is to be given up.
-async fn told(give_up: &mut watch::Receiver<Option<Reason>>) {
-    if give_up.changed().await.is_err() {
-        // Nobody is left who could say so.
-        std::future::pending().await
     }
 }

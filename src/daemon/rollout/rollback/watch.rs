@@ -105,7 +105,7 @@ async fn judged(work: &mut RolloutTask, baseline: Baseline, live: Arc<Value>) ->
     drop(live);
     let mut judging = HealthMonitor::new(work, judge, applied, Outcome::RollingBack);
     if is_resumed {
-        judging.resume_bake();
+        judging.resume_bake(Some(&text)).await?;
     }
     tokio::select! {
         biased;

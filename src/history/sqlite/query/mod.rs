@@ -4,6 +4,7 @@ pub(in crate::history) mod baselines;
 #[cfg(test)]
 mod cost;
 pub(in crate::history) mod drift;
+pub(in crate::history) mod measurements;
 pub(in crate::history) mod records;
 mod standing;
 mod stats;

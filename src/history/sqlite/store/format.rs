@@ -3,8 +3,13 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// The formats, each as the step from the one before. A format that has been released is never changed.
-const FORMATS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("holds.sql"), include_str!("disputes.sql"), include_str!("bakes.sql")];
+const FORMATS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("holds.sql"),
+    include_str!("disputes.sql"),
+    include_str!("bakes.sql"),
+    include_str!("measurements.sql"),
+];
 /// The number that marks the file as belay's: `blay` in ASCII.
 pub(in crate::history) const APPLICATION: i32 = 0x626c_6179;
 

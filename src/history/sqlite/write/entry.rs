@@ -7,12 +7,14 @@ use crate::history::entry::HistoryEntry;
 use crate::history::error::HistoryError;
 use crate::history::sqlite::failure::Failure;
 use crate::history::sqlite::query::drift::{write_drifted, write_put_right};
+use crate::history::sqlite::query::measurements::write_measurement;
 use crate::history::sqlite::query::templates::write_kept;
 use crate::history::sqlite::store::file::History;
 
 fn write(connection: &Connection, entry: &HistoryEntry) -> Result<(), Failure> {
     match entry {
         HistoryEntry::Step(id, step) => add_step(connection, *id, step),
+        HistoryEntry::Measured(id, measurement) => write_measurement(connection, *id, measurement),
         HistoryEntry::Update(id, known) => update(connection, *id, known),
         HistoryEntry::Kept(kept) => write_kept(connection, kept),
         HistoryEntry::End(id, end, reason, at) => finish(connection, *id, *end, reason.as_ref(), *at),

@@ -1,6 +1,7 @@
 //! The input of the page's clients and of receivers of notices.
 
-use belay::notices::{Secrets, shown_host};
+use belay::notices::shown_host;
+use belay::secrets::Secrets;
 use belay::web::{host_of_authority, is_proven};
 use http::{HeaderMap, HeaderName, HeaderValue};
 

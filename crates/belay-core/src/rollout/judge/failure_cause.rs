@@ -16,6 +16,8 @@ pub enum FailureCause {
     Crash,
     /// Its pods failed within its bake time.
     Bake,
+    /// An analysis has shown that it is bad.
+    Analysis,
     /// A person took it back.
     ByHand,
     /// Another object of its commit failed.
@@ -31,6 +33,7 @@ impl FailureCause {
         match code {
             ReasonCode::ProgressDeadlineExceeded => FailureCause::Deadline,
             ReasonCode::BakeFailed => FailureCause::Bake,
+            ReasonCode::AnalysisFailed => FailureCause::Analysis,
             ReasonCode::UndoneByHand => FailureCause::ByHand,
             ReasonCode::CommitFailed => FailureCause::Commit,
             code if is_given_up_for(code.as_str()) => FailureCause::Crash,
@@ -45,6 +48,7 @@ impl FailureCause {
             FailureCause::Deadline => "deadline",
             FailureCause::Crash => "crash",
             FailureCause::Bake => "bake",
+            FailureCause::Analysis => "analysis",
             FailureCause::ByHand => "by-hand",
             FailureCause::Commit => "commit",
             FailureCause::Other => "other",
@@ -64,6 +68,7 @@ mod tests {
             ("ImagePullBackOff", FailureCause::Crash),
             ("InvalidImageName", FailureCause::Crash),
             ("BakeFailed", FailureCause::Bake),
+            ("AnalysisFailed", FailureCause::Analysis),
             ("UndoneByHand", FailureCause::ByHand),
             ("CommitFailed", FailureCause::Commit),
             ("NodeNotReady", FailureCause::Other),

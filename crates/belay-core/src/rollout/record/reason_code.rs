@@ -45,6 +45,8 @@ macro_rules! reason_codes {
 }
 
 reason_codes! {
+    /// An analysis within its bake time has shown that it is bad.
+    AnalysisFailed,
     /// The API server did not answer while a rollout was judged.
     ApiServerAway,
     /// It was complete, and failed within its bake time.

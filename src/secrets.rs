@@ -1,4 +1,4 @@
-//! The texts that are never shown of an answer: a receiver's address, a token, a password, also if an answer repeats
+//! A leaf: the texts that are never shown of an answer: a receiver's address, a token, a password, also if an answer repeats
 //! only a part of one, or repeats it with escapes.
 
 use std::collections::HashSet;

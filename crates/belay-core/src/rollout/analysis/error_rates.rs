@@ -1,0 +1,118 @@
+//! Compares the error rate of new pods with that of old ones, by a sequential test: it may be looked at as often as one likes.
+//!
+//! If the new pods have at most `tolerate` times the error rate of the old ones, a bad answer falls on a new pod with a
+//! probability of at most `θ0 = tolerate·new / (tolerate·new + old)`, where `new` and `old` are the answers of a look. For each
+//! of six larger rates a likelihood ratio against `θ0` is kept. Their mean exceeds `1 / false_alarm` with a probability of at
+//! most `false_alarm`, however often it is looked at (Ville's inequality).
+//!
+//! This holds for answers that fail independently of each other. Where they fail in bursts, each ratio is taken to the power of
+//! `1 / dispersion`: the variance of the bad answers of a pod between two looks, in terms of their mean. So a burst counts as
+//! about one bad answer.
+
+/// The rates that the test looks for, in terms of the one that is tolerated.
+const ALTERNATIVES: [f64; 6] = [1.6, 2.4, 4.0, 8.0, 24.0, 80.0];
+
+/// The answers of one pod between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Answers {
+    /// The bad ones.
+    pub bad: f64,
+    /// All of them.
+    pub total: f64,
+}
+
+/// The answers of some pods, as the test needs them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AnswerSums {
+    /// The bad ones.
+    pub bad: f64,
+    /// All of them.
+    pub total: f64,
+    /// The sum of their squares, over each pod and look.
+    pub squares: f64,
+    /// The number of these, where a pod had answers.
+    pub samples: f64,
+}
+
+impl AnswerSums {
+    /// Returns the sums of some pods between two looks.
+    #[must_use]
+    pub fn of(pods: impl IntoIterator<Item = Answers>) -> AnswerSums {
+        let mut sums = AnswerSums::default();
+        for Answers { bad, total } in pods {
+            // The two counters are not read at the same moment: a bad answer is one of all.
+            let total = total.max(bad);
+            if total > 0.0 {
+                sums.add(AnswerSums { bad, total, squares: bad * bad, samples: 1.0 });
+            }
+        }
+        sums
+    }
+
+    /// Adds the answers of another look.
+    pub fn add(&mut self, more: AnswerSums) {
+        self.bad += more.bad;
+        self.total += more.total;
+        self.squares += more.squares;
+        self.samples += more.samples;
+    }
+
+    /// Returns the rate of bad answers.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        if self.total > 0.0 { self.bad / self.total } else { 0.0 }
+    }
+
+    /// Returns the variance of the bad answers of a pod between two looks, in terms of their mean; at least 1. Of one sample
+    /// alone nothing is known: all of it may have been one burst.
+    fn dispersion(&self) -> f64 {
+        if self.bad <= 0.0 {
+            return 1.0;
+        }
+        let (degrees, mean) = (self.samples - 1.0, self.bad / self.samples);
+        let seen = if degrees < 1.0 { self.bad } else { (self.squares - self.bad * mean) / degrees / mean };
+        seen.max(1.0)
+    }
+}
+
+/// The state of the test.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ErrorRateTest {
+    /// The logarithm of the likelihood ratio of each alternative.
+    ratios: [f64; ALTERNATIVES.len()],
+    new: AnswerSums,
+    old: AnswerSums,
+}
+
+impl ErrorRateTest {
+    /// Takes in the answers of the new and of the old pods between two looks. Returns false if one side had none: that look
+    /// says nothing.
+    pub fn look(&mut self, new: AnswerSums, old: AnswerSums, tolerate: f64) -> bool {
+        if new.total <= 0.0 || old.total <= 0.0 {
+            return false;
+        }
+        let new_share = |rate: f64| rate * new.total / (rate * new.total + old.total);
+        let harmless = new_share(tolerate);
+        for (ratio, alternative) in self.ratios.iter_mut().zip(ALTERNATIVES) {
+            let worse = new_share(tolerate * alternative);
+            *ratio += new.bad * (worse / harmless).ln() + old.bad * ((1.0 - worse) / (1.0 - harmless)).ln();
+        }
+        self.new.add(new);
+        self.old.add(old);
+        true
+    }
+
+    /// Returns the evidence that the new pods are worse than is tolerated: how much likelier the answers are if they are.
+    #[must_use]
+    pub fn evidence(&self) -> f64 {
+        let dispersion = self.new.dispersion().max(self.old.dispersion());
+        let sum: f64 = self.ratios.iter().map(|ratio| (ratio / dispersion).exp()).sum();
+        sum / ALTERNATIVES.len() as f64
+    }
+
+    /// Returns the answers of the new and of the old pods.
+    #[must_use]
+    pub fn sums(&self) -> (AnswerSums, AnswerSums) {
+        (self.new, self.old)
+    }
+}

@@ -1,0 +1,166 @@
+//! A measurement, as the history keeps it.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::error_rates::AnswerSums;
+use super::rule::AnalysisRule;
+
+/// The verdict of one look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnalysisVerdict {
+    /// Nothing is wrong.
+    Pass,
+    /// The value is out of bounds, or the error rate is higher than is tolerated.
+    Fail,
+    /// It says nothing: no data, too few requests, or Prometheus did not answer.
+    None,
+}
+
+impl AnalysisVerdict {
+    /// Returns the word, the same for people and programs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            AnalysisVerdict::Pass => "pass",
+            AnalysisVerdict::Fail => "fail",
+            AnalysisVerdict::None => "none",
+        }
+    }
+}
+
+/// The answers of the new and of the old pods between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "FlatAnswers", into = "FlatAnswers")]
+#[schemars(with = "FlatAnswers")]
+pub struct PodAnswers {
+    /// The new pods' ones.
+    pub new: AnswerSums,
+    /// The old pods' ones.
+    pub old: AnswerSums,
+}
+
+/// The answers of the new and of the old pods between two looks, as they are written.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct FlatAnswers {
+    /// The bad answers of the new pods.
+    new_bad: f64,
+    /// All answers of the new pods.
+    new_total: f64,
+    /// The sum of the squares of the bad answers of each new pod.
+    new_squares: f64,
+    /// The number of new pods that have answered.
+    new_samples: f64,
+    /// The bad answers of the old pods.
+    old_bad: f64,
+    /// All answers of the old pods.
+    old_total: f64,
+    /// The sum of the squares of the bad answers of each old pod.
+    old_squares: f64,
+    /// The number of old pods that have answered.
+    old_samples: f64,
+}
+
+impl From<FlatAnswers> for PodAnswers {
+    fn from(flat: FlatAnswers) -> PodAnswers {
+        let FlatAnswers { new_bad, new_total, new_squares, new_samples, old_bad, old_total, old_squares, old_samples } =
+            flat;
+        PodAnswers {
+            new: AnswerSums { bad: new_bad, total: new_total, squares: new_squares, samples: new_samples },
+            old: AnswerSums { bad: old_bad, total: old_total, squares: old_squares, samples: old_samples },
+        }
+    }
+}
+
+impl From<PodAnswers> for FlatAnswers {
+    fn from(PodAnswers { new, old }: PodAnswers) -> FlatAnswers {
+        FlatAnswers {
+            new_bad: new.bad,
+            new_total: new.total,
+            new_squares: new.squares,
+            new_samples: new.samples,
+            old_bad: old.bad,
+            old_total: old.total,
+            old_squares: old.squares,
+            old_samples: old.samples,
+        }
+    }
+}
+
+/// The numbers of one look.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Measured {
+    /// The answers of the new and of the old pods since the look before.
+    Answers(PodAnswers),
+    /// A value.
+    Value {
+        /// The value.
+        value: f64,
+        /// The requests that it is made of, if they are counted.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        requests: Option<f64>,
+    },
+    /// Nothing, and why.
+    Nothing {
+        /// The reason.
+        message: String,
+    },
+}
+
+impl Measurement {
+    /// Returns the numbers of the look, for people.
+    #[must_use]
+    pub fn numbers(&self) -> String {
+        match &self.measured {
+            Measured::Answers(PodAnswers { new, old }) => {
+                let evidence = self.evidence.map(|evidence| format!(", evidence {evidence:.3}")).unwrap_or_default();
+                format!("{} bad of {} new, {} bad of {} old{evidence}", new.bad, new.total, old.bad, old.total)
+            }
+            Measured::Value { value, requests: Some(requests) } => format!("{value}, of {requests} requests"),
+            Measured::Value { value, requests: None } => value.to_string(),
+            Measured::Nothing { message } => message.clone(),
+        }
+    }
+}
+
+impl Measured {
+    /// Returns why numbers say nothing.
+    #[must_use]
+    pub(super) fn nothing(&self) -> String {
+        match self {
+            Measured::Nothing { message } => message.clone(),
+            Measured::Value { requests, .. } => {
+                format!("there were only {} requests", requests.unwrap_or_default().round())
+            }
+            Measured::Answers(PodAnswers { new, .. }) if new.total <= 0.0 => {
+                "the new pods have answered no request".to_owned()
+            }
+            Measured::Answers(_) => "the old pods have answered no request".to_owned(),
+        }
+    }
+}
+
+/// One look of an analysis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Measurement {
+    /// The name of the analysis.
+    pub analysis: String,
+    /// When it looked.
+    pub at: Timestamp,
+    /// The verdict of this look.
+    pub verdict: AnalysisVerdict,
+    /// The rule.
+    pub rule: AnalysisRule,
+    /// The numbers.
+    #[serde(flatten)]
+    pub measured: Measured,
+    /// The evidence that the new pods are worse than is tolerated, of all looks until then; the version is bad from
+    /// `1 / false_alarm` on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<f64>,
+}

@@ -1,0 +1,208 @@
+//! Analyses: what Prometheus measures of a rollout, look by look, and the verdict.
+
+mod counters;
+mod error_rates;
+mod measurement;
+mod pod_pattern;
+mod query_template;
+mod rule;
+mod sample;
+mod verification;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use counters::CounterGrowth;
+pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
+pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers};
+pub use pod_pattern::{PodPatterns, pod_patterns};
+pub use query_template::{QueryTemplate, QueryValues};
+pub use rule::AnalysisRule;
+pub use sample::{Sample, answers, worst_value};
+pub use verification::{VerifiedAnalysis, verify};
+
+/// The most analyses of one workload.
+pub const ANALYSES: usize = 12;
+
+/// The reaction to a look that says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnNone {
+    /// The bake time goes on until there is a verdict, for at most `outage_timeout`; then it ends with a warning.
+    #[default]
+    Wait,
+    /// It counts as a good one.
+    Pass,
+    /// It counts as a bad one. As many in a row as `failures` says are a failure of the version.
+    Fail,
+}
+
+/// The looks without a verdict in a row that are a failure, where they are one and nothing else is said.
+const FAILURES: u32 = 3;
+
+/// One analysis of one rollout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Analysis {
+    name: String,
+    rule: AnalysisRule,
+    on_none: OnNone,
+    test: ErrorRateTest,
+    /// The looks in a row that were out of bounds.
+    in_a_row: u32,
+    /// The looks in a row that said nothing.
+    without_verdict: u32,
+    /// The last measurement.
+    last: Option<Measurement>,
+}
+
+impl Analysis {
+    /// Returns an analysis that has measured nothing yet.
+    #[must_use]
+    pub fn new(name: String, rule: AnalysisRule, on_none: OnNone) -> Analysis {
+        let test = ErrorRateTest::default();
+        Analysis { name, rule, on_none, test, in_a_row: 0, without_verdict: 0, last: None }
+    }
+
+    /// Returns an analysis that has measured this already, in this order: of a rollout that goes on, or one that is verified.
+    #[must_use]
+    pub fn resume(name: String, rule: AnalysisRule, on_none: OnNone, measurements: &[Measurement]) -> Analysis {
+        let known = measurements.iter().filter(|known| known.analysis == name);
+        let mut analysis = Analysis::new(name.clone(), rule, on_none);
+        for known in known {
+            analysis.measure(known.measured.clone(), known.at);
+        }
+        analysis
+    }
+
+    /// Returns its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the last measurement.
+    #[must_use]
+    pub fn last(&self) -> Option<&Measurement> {
+        self.last.as_ref()
+    }
+
+    /// Judges what a look has measured.
+    pub fn measure(&mut self, measured: Measured, at: Timestamp) -> Measurement {
+        let (verdict, evidence) = match (&measured, self.rule) {
+            (Measured::Nothing { .. }, _) => (AnalysisVerdict::None, None),
+            (Measured::Answers(PodAnswers { new, old }), AnalysisRule::ErrorRate { tolerate, false_alarm }) => {
+                let says_something = self.test.look(*new, *old, tolerate);
+                let evidence = self.test.evidence();
+                let verdict = if evidence >= 1.0 / false_alarm {
+                    AnalysisVerdict::Fail
+                } else if says_something {
+                    AnalysisVerdict::Pass
+                } else {
+                    AnalysisVerdict::None
+                };
+                (verdict, Some(evidence))
+            }
+            (Measured::Value { value, requests }, AnalysisRule::Bounds { min, max, at_least, .. }) => {
+                let is_low = min.is_some_and(|min| *value < min);
+                let is_high = max.is_some_and(|max| *value > max);
+                let verdict = if requests.is_some_and(|requests| requests < at_least) {
+                    AnalysisVerdict::None
+                } else if is_low || is_high {
+                    AnalysisVerdict::Fail
+                } else {
+                    AnalysisVerdict::Pass
+                };
+                (verdict, None)
+            }
+            // The analysis had another rule when this was measured.
+            _ => (AnalysisVerdict::None, None),
+        };
+        self.in_a_row = match verdict {
+            AnalysisVerdict::Fail => self.in_a_row.saturating_add(1),
+            AnalysisVerdict::Pass => 0,
+            AnalysisVerdict::None => self.in_a_row,
+        };
+        self.without_verdict = match verdict {
+            AnalysisVerdict::None => self.without_verdict.saturating_add(1),
+            AnalysisVerdict::Pass | AnalysisVerdict::Fail => 0,
+        };
+        let measurement = Measurement { analysis: self.name.clone(), at, verdict, measured, evidence, rule: self.rule };
+        self.last = Some(measurement.clone());
+        measurement
+    }
+
+    /// Returns why the version is bad, as one sentence with its numbers; `None` if that is not shown.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let last = self.last.as_ref()?;
+        match last.verdict {
+            AnalysisVerdict::Pass => None,
+            AnalysisVerdict::Fail => self.failed(last),
+            AnalysisVerdict::None => {
+                let limit = match self.rule {
+                    AnalysisRule::Bounds { failures, .. } => failures,
+                    AnalysisRule::ErrorRate { .. } => FAILURES,
+                };
+                let fails = self.on_none == OnNone::Fail && self.without_verdict >= limit;
+                self.undecided().filter(|_| fails).map(|why| format!("{why}; on_none is fail"))
+            }
+        }
+    }
+
+    fn failed(&self, last: &Measurement) -> Option<String> {
+        let name = &self.name;
+        match (self.rule, &last.measured) {
+            (AnalysisRule::ErrorRate { tolerate, false_alarm }, _) => {
+                let (new, old) = self.test.sums();
+                Some(format!(
+                    "analysis {name:?}: the new pods gave {}, the old ones {}; that is more than {tolerate} times the old error \
+                     rate, with a false alarm in at most {}% of harmless versions",
+                    of_all(new),
+                    of_all(old),
+                    rounded(false_alarm * 100.0)
+                ))
+            }
+            (AnalysisRule::Bounds { min, max, failures, .. }, Measured::Value { value, .. })
+                if self.in_a_row >= failures =>
+            {
+                let bound = match (min, max) {
+                    (Some(min), _) if *value < min => format!("less than its min of {min}"),
+                    (_, Some(max)) => format!("more than its max of {max}"),
+                    (Some(_) | None, None) => return None,
+                };
+                let times = if failures > 1 { format!(", at {} looks in a row", self.in_a_row) } else { String::new() };
+                Some(format!("analysis {name:?}: the value is {}, {bound}{times}", rounded(*value)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns why the last look says nothing; `None` if it has a verdict, or counts as if it had a good one.
+    #[must_use]
+    pub fn undecided(&self) -> Option<String> {
+        let name = &self.name;
+        match &self.last {
+            _ if self.on_none == OnNone::Pass => None,
+            None => Some(format!("analysis {name:?} has measured nothing yet")),
+            Some(last) if last.verdict == AnalysisVerdict::None => {
+                Some(format!("analysis {name:?} has no verdict: {}", last.measured.nothing()))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+/// Returns `35 bad answers of 400 (8.75 %)`.
+fn of_all(sums: AnswerSums) -> String {
+    format!("{} bad answers of {} ({}%)", rounded(sums.bad), rounded(sums.total), rounded(sums.rate() * 100.0))
+}
+
+/// Returns a number with at most three digits behind the point.
+fn rounded(number: f64) -> f64 {
+    let thousand = number * 1000.0;
+    if thousand.is_finite() { thousand.round() / 1000.0 } else { number }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Regular expressions of the names of a workload's new and old pods.
+
+use crate::manifest::ObjectKey;
+use crate::rollout::Workload;
+
+/// The characters of the parts of a name that Kubernetes makes up.
+const RANDOM: &str = "[bcdfghjklmnpqrstvwxz2456789]";
+/// The number of characters of a pod's name that are left of the name it is generated from.
+const GENERATED_FROM: usize = 58;
+
+/// The names of a workload's pods, as regular expressions of Prometheus: they match the whole name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodPatterns {
+    /// Those of the present pod template.
+    pub new: String,
+    /// Those of before it.
+    pub old: String,
+}
+
+/// Returns the names of a workload's pods. `present` is the name of a pod of its present template, if one can be seen: only by
+/// it the pods of a Deployment's revision are told from others.
+#[must_use]
+pub fn pod_patterns(key: &ObjectKey, present: Option<&str>) -> PodPatterns {
+    let name = &key.name;
+    let all = match Workload::of(key) {
+        Some(Workload::StatefulSet) => format!("{}-[0-9]+", literal(name)),
+        Some(Workload::Deployment) => generated(name, &format!("{RANDOM}{{1,10}}-")),
+        _ => generated(name, ""),
+    };
+    let new = match (Workload::of(key), present.and_then(|present| present.get(..present.len().checked_sub(5)?))) {
+        (Some(Workload::Deployment), Some(prefix)) => format!("{}{RANDOM}{{5}}", literal(prefix)),
+        _ => all.clone(),
+    };
+    PodPatterns { new, old: all }
+}
+
+/// Returns the names that are generated from a name, and a hash behind it.
+fn generated(name: &str, hash: &str) -> String {
+    let longest_hash = if hash.is_empty() { 0 } else { 11 };
+    match name.get(..GENERATED_FROM) {
+        Some(beginning) => format!("{}{RANDOM}{{5}}", literal(beginning)),
+        None if name.len() + 1 + longest_hash > GENERATED_FROM => format!("{}-.*", literal(name)),
+        None => format!("{}-{hash}{RANDOM}{{5}}", literal(name)),
+    }
+}
+
+/// Returns an expression that matches this text alone. A name has no other special character than a dot.
+fn literal(name: &str) -> String {
+    name.replace('.', "[.]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kind: &str, name: &str, present: Option<&str>) -> PodPatterns {
+        let text = |text: &str| text.to_owned();
+        let key = ObjectKey { group: text("apps"), kind: text(kind), namespace: Some(text("shop")), name: text(name) };
+        pod_patterns(&key, present)
+    }
+
+    #[test]
+    fn pods_are_known_by_their_names() {
+        let random = RANDOM;
+        let web = of("Deployment", "web", Some("web-5d4b9c-xv2kq"));
+        assert_eq!(web.new, format!("web-5d4b9c-{random}{{5}}"));
+        assert_eq!(web.old, format!("web-{random}{{1,10}}-{random}{{5}}"));
+        let hidden = of("Deployment", "web", None);
+        assert_eq!((hidden.new, hidden.old), (web.old.clone(), web.old));
+        assert_eq!(of("StatefulSet", "db.eu", Some("db.eu-0")).new, "db[.]eu-[0-9]+");
+        assert_eq!(of("DaemonSet", "logs", Some("logs-xv2kq")).old, format!("logs-{random}{{5}}"));
+        let long = "a".repeat(60);
+        assert_eq!(of("DaemonSet", &long, None).new, format!("{}{random}{{5}}", "a".repeat(58)));
+        assert_eq!(of("Deployment", &"a".repeat(50), None).old, format!("{}-.*", "a".repeat(50)));
+    }
+}

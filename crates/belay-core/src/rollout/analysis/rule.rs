@@ -1,0 +1,32 @@
+//! The rule by which an analysis judges what it measures.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The rule by which an analysis judges what it measures.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum AnalysisRule {
+    /// The error rate of the new pods is compared with that of the old ones.
+    #[serde(rename_all = "camelCase")]
+    ErrorRate {
+        /// So many times the old error rate is harmless.
+        tolerate: f64,
+        /// The probability with which a harmless version may be stopped.
+        false_alarm: f64,
+    },
+    /// A value has bounds.
+    #[serde(rename_all = "camelCase")]
+    Bounds {
+        /// The least value.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        min: Option<f64>,
+        /// The largest value.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        max: Option<f64>,
+        /// The number of looks in a row that must be out of bounds.
+        failures: u32,
+        /// The requests below which a value says nothing.
+        at_least: f64,
+    },
+}

@@ -1,0 +1,41 @@
+//! What analyses have measured of a rollout: kept, so that a daemon that starts again goes on, and anybody can compute the verdict.
+
+use rusqlite::{Connection, params};
+
+use crate::history::error::HistoryError;
+use crate::history::sqlite::failure::Failure;
+use crate::history::sqlite::store::file::History;
+use crate::history::sqlite::store::rows;
+use belay_core::rollout::RecordId;
+use belay_core::rollout::analysis::Measurement;
+
+impl History {
+    /// Returns what was measured of a record's rollout, in order.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn measurements(&self, id: RecordId) -> Result<Vec<Measurement>, HistoryError> {
+        self.read("read what was measured", |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT measurement FROM measurements WHERE record = ? ORDER BY number")?;
+            let read = |row: &rusqlite::Row<'_>| rows::from_json(0, &row.get::<_, String>(0)?);
+            Ok(statement.query_map([id.0], read)?.collect::<Result<_, _>>()?)
+        })
+    }
+}
+
+/// Writes down what a look has measured.
+pub(in crate::history) fn write_measurement(
+    connection: &Connection,
+    id: RecordId,
+    measurement: &Measurement,
+) -> Result<(), Failure> {
+    connection
+        .prepare_cached(
+            "INSERT INTO measurements (record, number, measurement) VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM \
+             measurements WHERE record = ?1), ?2)",
+        )?
+        .execute(params![id.0, rows::json(measurement)])?;
+    Ok(())
+}
