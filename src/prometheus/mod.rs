@@ -2,6 +2,8 @@
 
 mod answer;
 mod client;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 use std::pin::Pin;

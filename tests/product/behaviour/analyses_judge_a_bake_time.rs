@@ -123,6 +123,18 @@ async fn a_version_that_stays_within_bounds_is_complete() {
     assert!((8..=10).contains(&measured(&world, &record).len()));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_way_back_is_not_measured() {
+    let queue = LATENCY.replace("'latency'", "'queue'").replace("latency{{name}}", "queue");
+    let mut world =
+        world(&format!("{LATENCY}{queue}"), |query, _| value(if query == "queue" { 0.1 } else { 0.75 })).await;
+    let record = second(&mut world).await;
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    let found = measured(&world, &record);
+    let failed = found.iter().rposition(|look| look.verdict == AnalysisVerdict::Fail).unwrap();
+    assert!((5..=6).contains(&found.len()) && failed >= found.len() - 2, "{found:#?}");
+}
+
 /// Ten requests a second to each of the old pods and to each of the new ones; of the new ones' so many are bad, of the old ones'
 /// one in two hundred.
 fn traffic(new_rate: f64) -> impl FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send + 'static {

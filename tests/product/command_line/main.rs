@@ -12,6 +12,7 @@ mod schema;
 mod served;
 mod workstation;
 
+mod analysed;
 mod basics;
 mod beside_kubectl;
 mod booted;

@@ -27,7 +27,7 @@ pub(super) fn looks(measurements: &[Measurement]) {
         say("  measurements:");
     }
     for look in measurements {
-        say(plain(&format!("    {}  {}: {} ({})", look.at, look.analysis, look.verdict.word(), look.numbers())));
+        say(plain(&format!("    {:.3}  {}: {} ({})", look.at, look.analysis, look.verdict.word(), look.numbers())));
     }
 }
 

@@ -174,6 +174,13 @@ impl<'a> HealthMonitor<'a> {
 
     /// Watches from `live` on, the object as the write left it.
     pub async fn until_judged(&mut self, live: Option<Compact>) -> Result<MonitorEnd, Cancelled> {
+        let ruled = self.watch(live).await;
+        // Nothing is measured on the way back.
+        self.analyses = None;
+        ruled
+    }
+
+    async fn watch(&mut self, live: Option<Compact>) -> Result<MonitorEnd, Cancelled> {
         let Some(mut live) = live else { return Ok(MonitorEnd::Gone) };
         // Thousands wait at once: while one does, for whatever it is, it has nothing but the object's text.
         loop {

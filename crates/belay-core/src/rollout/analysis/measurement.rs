@@ -117,7 +117,7 @@ impl Measurement {
     pub fn numbers(&self) -> String {
         match &self.measured {
             Measured::Answers(PodAnswers { new, old }) => {
-                let evidence = self.evidence.map(|evidence| format!(", evidence {evidence:.3}")).unwrap_or_default();
+                let evidence = self.evidence.map(evidence_for_people).unwrap_or_default();
                 format!("{} bad of {} new, {} bad of {} old{evidence}", new.bad, new.total, old.bad, old.total)
             }
             Measured::Value { value, requests: Some(requests) } => format!("{value}, of {requests} requests"),
@@ -125,6 +125,10 @@ impl Measurement {
             Measured::Nothing { message } => message.clone(),
         }
     }
+}
+
+fn evidence_for_people(evidence: f64) -> String {
+    if evidence < 1e6 { format!(", evidence {evidence:.2}") } else { format!(", evidence {evidence:.0e}") }
 }
 
 impl Measured {
