@@ -90,6 +90,8 @@ enum Command {
     Suspend(commands::suspend::SuspendArgs),
     /// Take a suspended workload up again
     ResumeSync(commands::suspend::ResumeArgs),
+    /// Roll out the head of a source now, though it waits for a window
+    Sync(commands::sync::Args),
     /// Pause a Deployment: changes of its template wait
     Pause(commands::pause::Args),
     /// Resume a paused Deployment
@@ -181,6 +183,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Retry(args) => commands::retry::run(&globals, args).await,
         Command::RollingUpdate(args) => commands::rolling_update::run(&globals, *args).await,
         Command::Undo(args) => commands::undo::run(&globals, args).await,
+        Command::Sync(args) => commands::sync::run(&globals, args).await,
         Command::Suspend(args) => commands::suspend::suspend(&globals, args).await,
         Command::ResumeSync(args) => commands::suspend::resume(&globals, args).await,
         Command::Pause(args) => commands::pause::pause(&globals, args).await,

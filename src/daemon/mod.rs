@@ -53,6 +53,7 @@ use shared::requests::Requests;
 use shared::rollout_slots::RolloutSlots;
 pub use shared::source_dependency::LookRequest;
 use shared::source_dependency::{DependencyRequest, SourceDependency};
+pub use shared::windows::is_window_wait;
 pub use source::liveness::Liveness;
 
 /// The reason for which a source can't be followed.

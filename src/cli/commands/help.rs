@@ -8,7 +8,7 @@ use clap::Command;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Begin", &["demo", "run", "check", "render", "plan"]),
     ("Look", &["status", "history", "show"]),
-    ("Take back", &["undo", "retry", "suspend", "resume-sync"]),
+    ("Take back", &["undo", "retry", "suspend", "resume-sync", "sync"]),
     ("By hand", &["set", "new", "scale", "pause", "resume", "restart", "rolling-update"]),
     ("Around it", &["import", "notify", "simulate", "cluster", "completions", "man", "version"]),
 ];

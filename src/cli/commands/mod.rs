@@ -23,5 +23,6 @@ pub(in crate::cli) mod show;
 pub(in crate::cli) mod simulate;
 pub(in crate::cli) mod status;
 pub(in crate::cli) mod suspend;
+pub(in crate::cli) mod sync;
 pub(in crate::cli) mod undo;
 pub(in crate::cli) mod version;

@@ -10,6 +10,7 @@ pub(in crate::cli) mod kubeconfig;
 pub(in crate::cli) mod repositories;
 pub(in crate::cli) mod service;
 pub(in crate::cli) mod signals;
+pub(in crate::cli) mod source_leases;
 pub(in crate::cli) mod threads;
 pub(in crate::cli) mod time_warp;
 pub(in crate::cli) mod who;

@@ -129,11 +129,21 @@ impl Leader {
     pub async fn keep(&self, lease: &mut Lease) -> String {
         let mut backoff = Backoff::default();
         let mut wait = PERIOD;
-        let mut heard = lease.retry.clone();
+        let (mut retry, mut sync) = (lease.retry.clone(), lease.sync.clone());
         loop {
-            if lease.retry != heard {
-                heard.clone_from(&lease.retry);
-                heard.iter().for_each(|request| self.asked.try_again(request.objects.clone()));
+            if lease.retry != retry {
+                retry.clone_from(&lease.retry);
+                retry.iter().for_each(|request| self.asked.try_again(request.objects.clone()));
+            }
+            if lease.sync != sync {
+                sync.clone_from(&lease.sync);
+                sync.iter().filter(|request| !self.asked.pass.give(&request.by)).for_each(|request| {
+                    warn!(
+                        source = self.source,
+                        by = request.by,
+                        "no head waits for a window: there is nothing to let through"
+                    );
+                });
             }
             tokio::time::sleep(wait).await;
             match self.try_to_write(Some(lease)).await {

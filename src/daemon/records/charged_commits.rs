@@ -7,10 +7,11 @@ use jiff::Timestamp;
 use tracing::warn;
 
 use crate::blocking::blocking;
+use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::shared::context::Context;
 use crate::git::GitError;
-use crate::history::HistoryError;
-use belay_core::rollout::{Commit, CommitId, Record, RecordId};
+use crate::history::{HistoryEntry, HistoryError};
+use belay_core::rollout::{Commit, CommitId, Record, RecordId, Step, StepKind};
 
 impl Context {
     /// Records the rollouts that begin under a head, and the commits that are charged with them. It blocks.
@@ -29,6 +30,16 @@ impl Context {
             history.saw(source, head, &unknown, now)?;
         }
         history.begin(source, head, records, now)
+    }
+
+    /// Notes on the records of a head who let it through outside of the windows of its source. It blocks.
+    pub fn note_let_through(&self, news: &HeadChange, ids: &[RecordId], at: Timestamp) -> Result<(), HistoryError> {
+        let Some(by) = &news.let_through else { return Ok(()) };
+        let detail = format!("let through outside of its windows by {by}");
+        let notes =
+            ids.iter().map(|id| HistoryEntry::Step(*id, Step { at, kind: StepKind::Note, detail: detail.clone() }));
+        let notes: Vec<HistoryEntry> = notes.collect();
+        self.history.enter(&notes)?.into_iter().collect()
     }
 
     /// Returns the commits of these records that the history does not know, as the mirror has them.

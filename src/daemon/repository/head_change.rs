@@ -29,6 +29,8 @@ pub struct HeadChange {
     pub warnings: BTreeMap<String, String>,
     /// The reason for which it is suspect, if it is. Then nothing of it was taken up.
     pub suspect: Option<SuspectHead>,
+    /// The person who let it through outside of the windows of its source, if one did.
+    pub let_through: Option<String>,
 }
 
 impl HeadChange {

@@ -108,6 +108,7 @@ impl Repository {
             removed: BTreeMap::new(),
             warnings: self.warnings(head)?,
             suspect,
+            let_through: None,
         };
         news.paths.extend(rendered_places(&for_plan, &files));
         if suspect.is_none() {

@@ -17,6 +17,7 @@ use super::missing::MissingNews;
 use super::requests::Requests;
 use super::rollout_slots::RolloutSlots;
 use super::source_dependency::SourceDependency;
+use super::window_pass::WindowPass;
 use super::windows::until_open;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
@@ -57,6 +58,8 @@ pub struct Context {
     pub rollout_slots: RolloutSlots,
     /// The source that this one comes after.
     pub before: Option<SourceDependency>,
+    /// The pass for a head that waits for a window.
+    pub window_pass: Arc<WindowPass>,
     /// The Events that are being sent.
     pub events: Events,
     /// The Jobs that were complete.
@@ -74,16 +77,17 @@ impl Context {
     }
 
     /// Waits until a head may be planned. One that was planned before waits for no window: its rollouts have begun.
-    pub async fn until_turn(&self, was_planned: bool) {
+    /// Returns who let it through outside of its windows, if somebody did.
+    pub async fn until_turn(&self, was_planned: bool) -> Option<String> {
         let (name, windows): (_, &[WindowConfig]) =
             (&self.config.name, if was_planned { &[] } else { &self.config.window });
         loop {
-            until_open(name, windows, &self.clock, &self.status).await;
-            let Some(before) = &self.before else { return };
+            let let_through = until_open(name, windows, &self.clock, (&self.status, &self.window_pass)).await;
+            let Some(before) = &self.before else { return let_through };
             before.until_complete(name, &self.clock, &self.status).await;
             // A window can have closed meanwhile.
-            if WindowState::of(windows, self.clock.now()) == WindowState::Open {
-                return;
+            if let_through.is_some() || WindowState::of(windows, self.clock.now()) == WindowState::Open {
+                return let_through;
             }
         }
     }

@@ -19,4 +19,5 @@ pub(super) mod requests;
 pub(super) mod rollout_slots;
 pub(super) mod source_dependency;
 pub(super) mod tasks;
+pub(super) mod window_pass;
 pub(super) mod windows;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
 use tracing::info;
 
+use super::window_pass::WindowPass;
 use crate::clock::Clock;
 use crate::daemon::publish::status::{Publisher, SourceStatus, Status};
 use belay_core::manifest::ObjectKey;
@@ -21,6 +22,8 @@ pub struct DependencyRequest {
     pub pushed: Notify,
     /// To try objects again.
     pub retry: Notify,
+    /// To let the head through that waits for a window.
+    pub pass: Arc<WindowPass>,
     retries: Mutex<BTreeSet<String>>,
     awaited: AtomicBool,
 }

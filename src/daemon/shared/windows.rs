@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tracing::info;
 
+use super::window_pass::WindowPass;
 use crate::clock::Clock;
 use crate::config::{WindowConfig, WindowState};
 use crate::daemon::publish::status::Publisher;
@@ -11,21 +12,48 @@ use crate::daemon::publish::status::Publisher;
 /// The longest time after which the clock is read again: it can be set, and a machine can be suspended.
 const CLOCK_READ: Duration = Duration::from_secs(30);
 
-/// Waits until the windows of a source are open, and says so meanwhile.
-pub async fn until_open(source: &str, windows: &[WindowConfig], clock: &Clock, publisher: &Publisher) {
+/// The end of the words for a source that waits for a window.
+const OUTSIDE: &str = "outside of its windows";
+
+/// Returns true when a source waits for a window, by its words for that.
+#[must_use]
+pub fn is_window_wait(waits: &str) -> bool {
+    waits.contains(OUTSIDE)
+}
+
+/// Waits until the windows of a source are open, and says so meanwhile. Returns who let its head through before, if somebody did.
+pub async fn until_open(
+    source: &str,
+    windows: &[WindowConfig],
+    clock: &Clock,
+    (publisher, pass): (&Publisher, &WindowPass),
+) -> Option<String> {
+    pass.begin_wait();
     loop {
         let now = clock.now();
         let WindowState::Closed(until) = WindowState::of(windows, now) else { break };
+        if pass.is_given() {
+            break;
+        }
         let message = match &until {
-            Some(until) => format!("waits until {}: outside of its windows", until.strftime("%a %Y-%m-%d %H:%M %Z")),
-            None => "waits: outside of its windows for the next two weeks".to_owned(),
+            Some(until) => format!("waits until {}: {OUTSIDE}", until.strftime("%a %Y-%m-%d %H:%M %Z")),
+            None => format!("waits: {OUTSIDE} for the next two weeks"),
         };
         if publisher.says_waiting(&message) {
             info!(source, message);
         }
         let left = until.and_then(|until| Duration::try_from(until.timestamp().duration_since(now)).ok());
-        tokio::time::sleep(left.map_or(CLOCK_READ, |left| left.min(CLOCK_READ))).await;
+        let time = tokio::time::sleep(left.map_or(CLOCK_READ, |left| left.min(CLOCK_READ)));
+        tokio::select! {
+            () = time => {}
+            () = pass.news() => {}
+        }
     }
     // Also of a wait for an older head, which was given up.
     publisher.waits_no_longer();
+    let by = pass.end_wait();
+    if let Some(by) = &by {
+        info!(source, by, "a person lets the head through outside of its windows");
+    }
+    by
 }

@@ -82,7 +82,7 @@ impl Source {
                 plan.plan.suspended.iter().for_each(|served| self.watches.also_if_calm(served));
                 self.on(Event::Planned { number, plan });
             }
-            TaskResult::Awaited(number) => self.on(Event::Awaited(number)),
+            TaskResult::Awaited(number, let_through) => self.on(Event::Awaited(number, let_through)),
             TaskResult::PlanRecorded(record) => {
                 let is_lost = record.history != self.recorded.history;
                 self.on(Event::PlanRecorded { record, is_lost });

@@ -37,8 +37,8 @@ impl Source {
         self.wait_task.take().inspect(AbortHandle::abort);
         let context = Arc::clone(&self.context);
         self.wait_task = Some(self.tasks.spawn(async move {
-            context.until_turn(was_planned).await;
-            TaskResult::Awaited(number)
+            let let_through = context.until_turn(was_planned).await;
+            TaskResult::Awaited(number, let_through)
         }));
     }
 

@@ -77,7 +77,8 @@ impl Source {
                 let begun = history.begun();
                 let written = history
                     .saw(source, &news.head.id, news.came(), now)
-                    .and_then(|()| writer.begin_records(&news.head.id, &records, now));
+                    .and_then(|()| writer.begin_records(&news.head.id, &records, now))
+                    .and_then(|ids| writer.note_let_through(&news, &ids, now).map(|()| ids));
                 let (orphaned, history) = (count, begun);
                 PlanRecord { number, news, records, rejected, orphaned, new, known, written, history }
             };

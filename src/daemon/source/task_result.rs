@@ -18,7 +18,7 @@ pub enum TaskResult {
     /// The repository was fetched.
     Looked(Box<LookEnd>),
     /// The source that a head waits for is complete, by the number of the wait.
-    Awaited(u64),
+    Awaited(u64, Option<String>),
     /// The plan of this number is ready.
     Planned(u64, Box<FinishedPlan>),
     /// A plan was written down, or could not be.

@@ -139,3 +139,42 @@ async fn a_commit_that_is_taken_back_is_waited_for_no_longer() {
     assert_eq!(live_image(&world, "web").await, "web:1");
     assert!(world.clock.now() < "2026-01-01T00:10:00Z".parse().unwrap(), "it is still closed");
 }
+
+/// Asks for the present head, as `belay sync --now` does.
+async fn let_through(world: &World, second: i64) {
+    let request = json!({"by": "ada", "at": jiff::Timestamp::from_second(second).unwrap()}).to_string();
+    let lease = "apis/coordination.k8s.io/v1/namespaces/default/leases/belay-shop";
+    world.patch(lease, "ada", &json!({"metadata": {"annotations": {"belay.dev/sync-now": request}}})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_lets_one_head_through() {
+    let mut world = closed_from_five_past_midnight().await;
+    until(&world, "00:05:00").await;
+    // Nothing waits yet: that lets no later head through.
+    let_through(&world, 1).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let second = world.push("web.yaml", &deployment("web", "web:2", ""), "The second");
+    until_it_waits(&mut world).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(live_image(&world, "web").await, "web:1");
+    let_through(&world, 2).await;
+    world.through(&second).await;
+    assert_eq!(live_image(&world, "web").await, "web:2");
+    let passed = world.clock.now().duration_since("2026-01-01T00:10:00Z".parse().unwrap());
+    assert!(passed.as_secs() < 90, "{passed}");
+    let record = world.record(&second, "Deployment default/web");
+    let steps = world.history().steps(record.id).unwrap();
+    assert!(
+        steps.iter().any(|step| step.detail == "let through outside of its windows by ada"),
+        "it is written down who did: {steps:#?}"
+    );
+    // The next one waits again, also after a restart, which finds the old request.
+    world.push("web.yaml", &deployment("web", "web:3", ""), "The third");
+    until_it_waits(&mut world).await;
+    world.kill().await;
+    world.start();
+    until_it_waits(&mut world).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(live_image(&world, "web").await, "web:2");
+}

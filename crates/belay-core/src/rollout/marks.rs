@@ -40,6 +40,8 @@ pub const ROLLED: &str = "belay.dev/rolled";
 pub const FINISHED_JOBS: &str = "belay.dev/finished-jobs";
 /// Annotation on the Lease of a source: the objects that a person asked to be tried again; see [`super::RetryRequest`].
 pub const RETRY: &str = "belay.dev/retry";
+/// Annotation on the Lease of a source: the request to let its present head through; see [`super::SyncRequest`].
+pub const SYNC_NOW: &str = "belay.dev/sync-now";
 /// Annotation of Kubernetes: the reason for the present pod template; copied to the revision.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// The note of a person about a retry, or about taking an object up again: JSON.

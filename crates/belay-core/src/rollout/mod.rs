@@ -33,7 +33,7 @@ pub use ownership::cluster_fields::{ClusterField, cluster_fields};
 pub use ownership::extract::{applied_fields, give_up_templates};
 pub use ownership::field_path::{FieldPath, InvalidFieldPath};
 pub use ownership::ignored_fields::IgnoredFields;
-pub use ownership::lease::{Lease, RetryRequest, holding, releasing};
+pub use ownership::lease::{Lease, RetryRequest, SyncRequest, holding, releasing};
 pub use ownership::managers::{Takeover, unchanged};
 pub use ownership::owned::{is_as_applied, is_label_of_others};
 pub use ownership::surplus::{ForeignField, Reach, Surplus, UNKNOWN_MANAGER, foreign_fields};

@@ -3,16 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::Context as _;
 use serde_json::json;
 
 use crate::cli::Globals;
 use crate::cli::args::target::{On, named};
 use crate::cli::args::workload::Named;
 use crate::cli::output::{Format, progress, say, say_value};
+use crate::cli::session::source_leases::SourceLeases;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, Mode, Part, Patch};
-use crate::daemon::lease_name;
+use crate::cluster::{Cluster, Mode};
 use crate::history::{History, HistoryError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{ObjectState, Outcome, ReasonCode, RetryRequest, marks};
@@ -74,18 +73,11 @@ pub(super) async fn ask(cluster: &Cluster, on: &On, refused: &Refused) -> anyhow
     for (key, (source, _)) in refused {
         by_source.entry(source).or_default().insert(key.to_string());
     }
-    let served = cluster.served("coordination.k8s.io/v1", "Lease").await?;
-    let leases = cluster.list(&served, None, "").await.context("failed to find the Lease of the daemon")?;
+    let leases = SourceLeases::read(cluster).await?;
     let mode = if on.dry_run { Mode::DryRun } else { Mode::Real };
     for (source, objects) in by_source {
-        let name = lease_name(source);
-        let lease = leases.iter().find(|lease| lease["metadata"]["name"] == name.as_str());
-        let lease =
-            lease.with_context(|| format!("no daemon follows the source {source}: there is no Lease {name}"))?;
         let request = RetryRequest { objects, at: Clock::system().now() };
-        let annotations = json!({marks::RETRY: serde_json::to_string(&request)?});
-        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
-        cluster.patch(&served.key_of(lease), &served, Part::Whole, &patch, mode).await?;
+        leases.annotate(source, marks::RETRY, &request, mode).await?;
     }
     tell(on, refused)
 }

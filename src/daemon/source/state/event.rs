@@ -22,7 +22,7 @@ pub enum Event {
     /// A fetch is finished, at a time; with the content of the mirror, if that is to stay in force.
     Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
     /// The source that a head waits for is complete, by the number of the wait.
-    Awaited(u64),
+    Awaited(u64, Option<String>),
     /// The plan of this number is made.
     Planned { number: u64, plan: Box<FinishedPlan> },
     /// A plan was written down, or could not be; whether that history is lost since.

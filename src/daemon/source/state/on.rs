@@ -16,7 +16,7 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
     match event {
         Event::LookDue { at } => look(state, at, now),
         Event::Looked { seen, kept, at } => looked(state, seen, kept, at, now),
-        Event::Awaited(number) => awaited(state, number, now),
+        Event::Awaited(number, let_through) => awaited(state, number, let_through, now),
         Event::Planned { number, plan } => planned(state, number, plan),
         Event::PlanRecorded { record, is_lost } => plan_recorded(state, record, is_lost, now),
         Event::Superseded { by } => superseded(state, &by),

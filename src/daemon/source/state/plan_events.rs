@@ -23,9 +23,9 @@ pub fn new_head(state: &mut State, news: Box<HeadChange>, now: Instant) -> Vec<E
 }
 
 /// Plans a head whose turn has come, unless a newer one waits by now.
-pub fn awaited(state: &mut State, number: u64, now: Instant) -> Vec<Effect> {
+pub fn awaited(state: &mut State, number: u64, let_through: Option<String>, now: Instant) -> Vec<Effect> {
     match state.planning.awaiting.take_if(|(waiting, _)| *waiting == number) {
-        Some((_, news)) => head_to_plan(state, news, now),
+        Some((_, news)) => head_to_plan(state, Box::new(HeadChange { let_through, ..*news }), now),
         None => Vec::new(),
     }
 }

@@ -30,6 +30,17 @@ pub struct Lease {
     pub transitions: i32,
     /// The last request of a person to try objects again.
     pub retry: Option<RetryRequest>,
+    /// The newest request to let the present head through.
+    pub sync: Option<SyncRequest>,
+}
+
+/// The request of a person to let the present head of a source through, which waits for a window.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncRequest {
+    /// The person.
+    pub by: String,
+    /// When it was asked.
+    pub at: Timestamp,
 }
 
 /// The request of a person to try objects again: those that were refused, or wait, and may not be live themselves.
@@ -62,6 +73,7 @@ impl Lease {
             uid: text(&live["metadata"]["uid"]),
             transitions: spec["leaseTransitions"].as_i64().and_then(|count| count.try_into().ok()).unwrap_or_default(),
             retry: marks::read(live, marks::RETRY),
+            sync: marks::read(live, marks::SYNC_NOW),
         }
     }
 

@@ -195,6 +195,7 @@ fn news(letter: char) -> HeadChange {
         removed: BTreeMap::new(),
         warnings: BTreeMap::new(),
         suspect: None,
+        let_through: None,
     }
 }
 

@@ -73,7 +73,7 @@ async fn a_head_is_planned_only_as_a_change_from_the_planned_commit() {
         let nothing: [&str; 0] = [];
         if heads_wait {
             assert_eq!(head(&mut state, 'c'), ["wait 1 for ccccccc"]);
-            assert_eq!(words(&mut state, Event::Awaited(1), now), nothing);
+            assert_eq!(words(&mut state, Event::Awaited(1, None), now), nothing);
         } else {
             assert_eq!(head(&mut state, 'c'), nothing);
         }
@@ -124,8 +124,8 @@ async fn a_head_waits_for_another_source_and_the_one_before_stays_in_force() {
     state.drift.recheck_after(key("db"), Duration::ZERO, now);
     assert!(state.next_check().is_some());
     assert_eq!(head(&mut state, 'c'), ["wait 2 for ccccccc"]);
-    assert_eq!(words(&mut state, Event::Awaited(1), now), nothing, "b was overtaken");
-    assert_eq!(words(&mut state, Event::Awaited(2), now), ["plan ccccccc"]);
+    assert_eq!(words(&mut state, Event::Awaited(1, None), now), nothing, "b was overtaken");
+    assert_eq!(words(&mut state, Event::Awaited(2, None), now), ["plan ccccccc"]);
     assert!(state.planning.awaiting.is_none());
 }
 
