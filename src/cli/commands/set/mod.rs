@@ -4,6 +4,7 @@ mod containers;
 mod difference;
 mod env;
 mod env_args;
+mod env_keys;
 mod env_list;
 mod env_variables;
 mod image;
