@@ -62,55 +62,55 @@ pub struct Globals {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The whole story in half a minute, with nothing installed
+    /// Run a rollout and a rollback, with nothing installed
     Demo(commands::demo::Args),
-    /// Follow repositories and roll out what they say
+    /// Follow Git repositories, and roll out their commits
     Run(commands::run::Args),
-    /// Show what would change
+    /// Show the changes that a rollout would make
     Plan(commands::plan::Args),
     /// Check manifests without a cluster
     Check(commands::check::Args),
-    /// Print what would be applied: the manifests of a folder, with what kustomize and Helm render
+    /// Print the manifests that kustomize and Helm render
     Render(commands::render::Args),
-    /// Print the configuration that does what an object of Flux or Argo CD does
+    /// Print the configuration for an object of Flux or Argo CD
     Import(commands::import::Args),
-    /// Show where each workload is
+    /// Show the state of each workload
     Status(commands::status::Args),
-    /// Show what was rolled out, by which commit, and what became of it
+    /// List the rollouts, with their commits and outcomes
     History(commands::history::Args),
-    /// Show one commit: what it touched, outcome, evidence
+    /// Show one commit: its objects, outcomes and evidence
     Show(commands::show::Args),
-    /// Let go of a hold, so that the held manifest is applied again
+    /// Release a hold, and apply the held manifest again
     Retry(commands::retry::Args),
     /// Replace the pods of a ReplicationController one by one
     RollingUpdate(Box<commands::rolling_update::Args>),
-    /// Roll a workload back by hand; what is taken back is held
+    /// Roll a workload back, and hold the manifest that it leaves
     Undo(commands::undo::Args),
-    /// Leave a workload alone, whatever is committed
+    /// Stop applying commits to a workload
     Suspend(commands::suspend::SuspendArgs),
-    /// Take a suspended workload up again
+    /// Apply commits to a suspended workload again
     ResumeSync(commands::suspend::ResumeArgs),
     /// Pause a Deployment: changes of its template wait
     Pause(commands::pause::Args),
     /// Resume a paused Deployment
     Resume(commands::pause::Args),
-    /// Replace a workload's pods by new ones of the same template
+    /// Replace the pods of a workload, its template unchanged
     Restart(commands::restart::Args),
-    /// Change images, variables, resources, volumes, ports, rights or accounts, in the manifest and a commit
+    /// Change images, variables, ports and more, and commit that
     Set(commands::set::Args),
-    /// Change how many pods a workload has, in the manifest and a commit
+    /// Change the number of pods in a manifest, and commit that
     Scale(commands::scale::Args),
     /// Write a new manifest, and commit it
     New(commands::new::Args),
-    /// Try whether notices arrive
+    /// Send a test notice to a receiver
     Notify(commands::notify_test::Args),
     /// Show a rollout step by step, in virtual time
     Simulate(Box<commands::simulate::Args>),
-    /// Serve the embedded cluster
+    /// Serve the embedded cluster to kubectl
     Cluster(commands::cluster::Args),
-    /// Make Tab complete commands, workloads, commits and revisions
+    /// Print the script that completes commands and names on Tab
     Completions(commands::completions::Args),
-    /// Print or write the manual pages
+    /// Show or write the manual pages
     Man(commands::man::Args),
     /// Print the version
     Version(commands::version::Args),
