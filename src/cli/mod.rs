@@ -34,28 +34,28 @@ struct Cli {
 /// The options of every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Globals {
-    /// The kubeconfig file [default: as kubectl; in a pod, its service account]
+    /// Use this kubeconfig file [default: as kubectl; in a pod, its service account]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig
+    /// Use this context of the kubeconfig
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub context: Option<String>,
-    /// The namespace
+    /// Use this namespace
     #[arg(short, long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub namespace: Option<String>,
-    /// The folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay; to look, else the service's]
+    /// Use this folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay; to look, else the service's]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub state_dir: Option<PathBuf>,
-    /// Do it in the name of this user
+    /// Impersonate this user
     #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
     pub as_user: Option<String>,
-    /// Do it as a member of this group too; may be given several times
+    /// Impersonate this group, too; may be given several times
     #[arg(long, global = true, value_name = "GROUP", requires = "as_user", help_heading = "Global options")]
     pub as_group: Vec<String>,
-    /// Longest time of one request: 10s, 1m [default: 30s]
+    /// Give up a request after this time: 10s, 1m [default: 30s]
     #[arg(long, global = true, value_name = "TIME", value_parser = session::connect::request_timeout, help_heading = "Global options")]
     pub request_timeout: Option<std::time::Duration>,
-    /// Say more; may be given several times
+    /// Log more; may be given several times
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub verbose: u8,
 }

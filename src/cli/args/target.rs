@@ -17,16 +17,16 @@ pub struct On {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
     #[arg(value_name = "WORKLOAD", required_unless_present = "selector")]
     pub workloads: Vec<String>,
-    /// Every workload with these labels: app=web,tier!=cache
+    /// Select workloads by label: app=web,tier!=cache
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub selector: Option<String>,
-    /// Do not ask before acting on several
+    /// Act on several without a question
     #[arg(short, long)]
     pub yes: bool,
-    /// Let the API server try it, and change nothing
+    /// Let the API server try the change, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Output format for the changed objects
+    /// Select the output format for the changed objects
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     pub output: Format,
 }

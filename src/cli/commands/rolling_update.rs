@@ -39,39 +39,39 @@ pub struct Args {
     old: String,
     /// The name of the one that replaces it [default with --image: the same name]
     new: Option<String>,
-    /// The new image; may be left out where NEW is there already
+    /// Set the new image; not needed if NEW is there already
     #[arg(long, value_name = "IMAGE", conflicts_with = "filename", required_unless_present_any = ["new", "filename", "rollback"])]
     image: Option<String>,
-    /// A file with the new ReplicationController; `-` for standard input
+    /// Read the new ReplicationController from this file; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
-    /// Take back the update that is under way
+    /// Roll back the update that is under way
     #[arg(long, conflicts_with_all = ["image", "filename"])]
     rollback: bool,
-    /// The container that gets the image, where there are several
+    /// Select the container that gets the image, if there are several
     #[arg(long, value_name = "NAME", requires = "image")]
     container: Option<String>,
-    /// The pull policy of that container; needed where the image stays the same
+    /// Set the pull policy of that container; needed if the image stays the same
     #[arg(long, value_name = "POLICY", value_parser = ["Always", "Never", "IfNotPresent"], requires = "image")]
     image_pull_policy: Option<String>,
-    /// The label that tells old pods from new ones
+    /// Tell old pods from new ones by this label
     #[arg(long, value_name = "KEY", default_value = DEFAULT_LABEL_KEY)]
     deployment_label_key: String,
-    /// Time for which new pods are left alone before old ones go
+    /// Wait this long after new pods before old ones go
     #[arg(long, value_name = "TIME", default_value = "1m")]
     update_period: Span,
-    /// Period between two reads of the cluster
+    /// Read the cluster at this interval
     #[arg(long, value_name = "TIME", default_value = "3s")]
     poll_interval: Span,
-    /// Longest time without progress: then it stops, and exits with 4
+    /// Stop after this time without progress, and exit with 4
     #[arg(long, value_name = "TIME", default_value = "5m")]
     timeout: Span,
     #[command(flatten)]
     cause: Cause,
-    /// Only say what would be rolled to what
+    /// Show the update, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Output format for the result
+    /// Select the output format for the result
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

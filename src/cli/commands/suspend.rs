@@ -16,7 +16,7 @@ use belay_core::rollout::{applied_fields, marks};
 pub struct SuspendArgs {
     #[command(flatten)]
     on: On,
-    /// Reason, for others who see it; the same as --note
+    /// Give the reason, for others who see it; the same as --note
     #[arg(long, value_name = "TEXT", value_parser = reason, conflicts_with = "note")]
     reason: Option<String>,
     #[command(flatten)]

@@ -33,26 +33,26 @@ use belay_core::rollout::{
 /// The arguments of `belay plan`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A revision of the Git working copy here: HEAD, a branch, a commit; instead of a folder as it is now
+    /// The revision of the Git working copy here: HEAD, a branch, a commit [default: the folder as it is now]
     #[arg(value_name = "REV", conflicts_with = "from")]
     revision: Option<String>,
-    /// The folder in that revision with the manifests [default: all; with --config all that its source follows]
+    /// Read this folder of the revision [default: all; with --config all that its source follows]
     #[arg(long, value_name = "DIR", requires = "revision")]
     path: Option<String>,
-    /// The folder with the manifests, committed or not [default: the present one; with --config all that its source follows]
+    /// Read this folder, committed or not [default: the present one; with --config all that its source follows]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// The name of the source that the manifests are for [default: the only one of --config, without it "default"]
+    /// Plan for this source [default: the only one of --config, without it "default"]
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
+    /// Roll workloads out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source does
     #[arg(long)]
     roll_on_config: bool,
-    /// The configuration of the daemon: what its source says of `path`, `include`, `exclude`, `render`, `helm`,
-    /// `ignore`, `prune`, `prune_limit`, `roll_on_config` and `context` counts
+    /// Plan as a source of the daemon's configuration does: by its `path`, `include`, `exclude`, `render`, `helm`,
+    /// `ignore`, `prune`, `prune_limit`, `roll_on_config` and `context`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: PlanFormat,
 }

@@ -43,47 +43,47 @@ use minicluster::MiniCluster;
 /// The arguments of `belay run`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The configuration file [default: /etc/belay/belay.toml]
+    /// Read this configuration file [default: /etc/belay/belay.toml]
     #[arg(long, value_name = "FILE", conflicts_with = "repository")]
     config: Option<PathBuf>,
     /// Follow this repository instead: a path on this machine, or an https or ssh URL
     #[arg(long, value_name = "REPOSITORY")]
     repository: Option<String>,
-    /// Its branch
+    /// Follow this branch
     #[arg(long, value_name = "NAME", requires = "repository")]
     branch: Option<String>,
-    /// The folder in it; may be given several times, and hold `*`
+    /// Follow this folder of it; may be given several times, and hold `*`
     #[arg(long, value_name = "PATH", requires = "repository")]
     path: Vec<String>,
-    /// Period between two fetches of the repository
+    /// Fetch the repository at this interval
     #[arg(long, value_name = "TIME", requires = "repository")]
     interval: Option<Span>,
-    /// The source's name
+    /// Name the source
     #[arg(long, value_name = "NAME", requires = "repository")]
     name: Option<String>,
     /// Stop when the present head is through: 0 complete, 3 something failed, 4 timed out, 1 the repository or the cluster
     /// can't be reached
     #[arg(long)]
     once: bool,
-    /// With --once: how long it may take
+    /// Stop --once after this time
     #[arg(long, value_name = "TIME", default_value = "15m", requires = "once")]
     timeout: Span,
-    /// Against an embedded cluster of its own instead of a real one
+    /// Roll out to an embedded cluster of its own
     #[arg(long)]
     embedded: bool,
-    /// Delete whatever has left the repository, also beyond prune_limit; only if the source prunes at all
+    /// Delete all objects that have left the repository, even beyond prune_limit; only if the source prunes
     #[arg(long)]
     allow_prune: bool,
-    /// Only say whether the configuration can be used, and every file that it names
+    /// Check the configuration and every file that it names, and run nothing
     #[arg(long)]
     check_config: bool,
-    /// With --check-config: also fetch each repository, into a folder that goes again, and ask each cluster
+    /// Fetch each repository, too, into a temporary folder, and connect to each cluster; with --check-config
     #[arg(long, requires = "check_config")]
     online: bool,
-    /// Only print the JSON schema of the configuration file
+    /// Print the JSON schema of the configuration file, and run nothing
     #[arg(long)]
     print_config_schema: bool,
-    /// Only print the reference of the configuration file, as Markdown
+    /// Print the reference of the configuration file as Markdown, and run nothing
     #[arg(long, hide = true)]
     print_config_reference: bool,
     /// Log one JSON object a line

@@ -27,13 +27,13 @@ mod memory;
 pub struct Args {
     #[command(flatten)]
     on: On,
-    /// Back to this revision, as `kubectl rollout history` numbers them [default: the one before the present]
+    /// Roll back to this revision, as `kubectl rollout history` numbers them [default: the one before the present]
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "to_commit")]
     to_revision: Option<i64>,
-    /// Back to what this commit said: an id, or how it begins
+    /// Roll back to the manifest of this commit: its id, or the beginning of it
     #[arg(long, value_name = "COMMIT", value_parser = digits)]
     to_commit: Option<String>,
-    /// Reason, for others who see the hold; the same as --note
+    /// Give the reason, for others who see the hold; the same as --note
     #[arg(long, value_name = "TEXT", conflicts_with = "note")]
     reason: Option<String>,
     #[command(flatten)]
