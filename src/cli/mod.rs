@@ -153,7 +153,9 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = runtime.block_on(run(cli)).unwrap_or_else(|error| {
-        output::progress(telemetry::as_error(&format!("error: {}", output::with_causes(&error))));
+        for line in error_lines(&error) {
+            output::progress(telemetry::as_error(&format!("error: {line}")));
+        }
         // Trying again does not help: the unit keeps systemd from it.
         let unusable = error.is::<ConfigError>() || error.is::<InvalidLocation>();
         if is_daemon && unusable { Exit::Usage } else { Exit::Error }
@@ -161,6 +163,14 @@ pub fn main() -> ExitCode {
     // A blocking read of a repository that hangs must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     exit.into()
+}
+
+/// Returns an error with its causes; of a configuration each of its errors.
+fn error_lines(error: &anyhow::Error) -> Vec<String> {
+    match error.downcast_ref() {
+        Some(ConfigError::Several(errors)) => errors.iter().map(ToString::to_string).collect(),
+        _ => vec![output::with_causes(error)],
+    }
 }
 
 async fn run(cli: Cli) -> anyhow::Result<Exit> {
