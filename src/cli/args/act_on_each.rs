@@ -6,13 +6,12 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::target::{Act, For, On, Target, find, named};
+use super::target::{Act, For, On, Target, find};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::{Format, progress, say, say_value};
 use crate::cli::session::conflict::retry_on_conflict;
 use crate::cluster::{Cluster, Mode, RollError};
-use belay_core::manifest::ObjectKey;
 
 /// Does something to each of the workloads that are meant, and says so. A refused workload does not keep the others
 /// from it; the exit code shows that there was one.
@@ -55,7 +54,7 @@ pub(in crate::cli) async fn act_on(
                 let tried = if on.dry_run { " (server dry run)" } else { "" };
                 match on.output {
                     Format::Table | Format::Wide => {
-                        let named = if is_of_several { in_namespace(&target.key) } else { target.named() };
+                        let named = if is_of_several { target.argument() } else { target.named() };
                         done.iter().for_each(|done| say(format!("{named} {done}{tried}")));
                     }
                     Format::Name => say(target.named()),
@@ -87,14 +86,6 @@ fn presented(mut object: Value) -> Value {
         metadata.remove("managedFields");
     }
     object
-}
-
-/// Returns `deployment.apps/web -n shop`, as a command names it.
-pub(in crate::cli) fn in_namespace(key: &ObjectKey) -> String {
-    match &key.namespace {
-        Some(namespace) => format!("{} -n {namespace}", named(key)),
-        None => named(key),
-    }
 }
 
 /// Asks before several are acted on.

@@ -48,6 +48,11 @@ impl Target {
         named(&self.key)
     }
 
+    /// Returns `deployment.apps/web -n shop`, as a command is given it.
+    pub fn argument(&self) -> String {
+        argument(&self.key)
+    }
+
     /// Returns `deployments.apps "web"`, as kubectl's refusals begin.
     pub fn quoted(&self) -> String {
         quoted(&self.served, &self.key.name)
@@ -58,6 +63,12 @@ impl Target {
 pub(in crate::cli) fn named(key: &ObjectKey) -> String {
     let kind = key.kind.to_lowercase();
     if key.group.is_empty() { format!("{kind}/{}", key.name) } else { format!("{kind}.{}/{}", key.group, key.name) }
+}
+
+/// Returns `deployment.apps/web -n shop`: the object as a command is given it, for a hint that can be pasted.
+pub(in crate::cli) fn argument(key: &ObjectKey) -> String {
+    let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}"));
+    named(key) + &namespace.unwrap_or_default()
 }
 
 fn quoted(served: &Served, name: &str) -> String {

@@ -92,7 +92,7 @@ async fn retry(cluster: &Cluster, target: &Target, mode: Mode, note: Value) -> a
     let written = cluster.patch(&target.key, &target.served, Part::Whole, &patch, mode).await?;
     let mut act = Act::done(written.object, &format!("let go of commit {}", hold.commit.short()));
     let suspended = marks::suspension(&target.live);
-    let when = suspended.map(|why| format!(" after belay resume-sync: {} is suspended ({why})", target.named()));
+    let when = suspended.map(|why| format!(" after belay resume-sync {}: it is suspended ({why})", target.argument()));
     let when = when.unwrap_or_default();
     act.notes.push(format!("note: it was held because {}; belay applies it again{when}", hold.reason));
     Ok(act)

@@ -229,17 +229,20 @@ fn warn_of_owner(live: &Live, ask: &Ask) {
     let Some(owned) = live.controllers.iter().find(|one| one["metadata"]["name"] == old.as_str()) else { return };
     let Some(source) = marks::label(owned, marks::SOURCE) else { return };
     let suspended = marks::annotation(owned, marks::SUSPEND).is_some();
+    let namespace = owned["metadata"]["namespace"].as_str().unwrap_or("default");
+    let named = format!("replicationcontroller/{old} -n {namespace}");
     // Under a name of its own the new one is not the source's, and the old one is missed.
     let stays = ask.new.is_none() && matches!(ask.to, To::Image(_));
     progress(match Hold::on(owned) {
         _ if suspended && stays => {
             format!(
-                "note: {old} belongs to the source {source:?} and is suspended: belay leaves it alone until resume-sync"
+                "note: {old} belongs to the source {source:?} and is suspended: belay leaves it alone until belay resume-sync \
+                 {named}"
             )
         }
         Some(hold) if stays => format!(
             "note: {old} belongs to the source {source:?}, which holds what commit {} says of it: what is rolled now stays until \
-             its manifest changes, or until belay retry",
+             its manifest changes, or until belay retry {named}",
             hold.commit.short()
         ),
         _ => format!(

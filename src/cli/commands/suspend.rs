@@ -76,8 +76,10 @@ async fn begin(cluster: &Cluster, target: &Target, mode: Mode, why: &str) -> any
     }
     let object = annotate(cluster, target, mode, json!({marks::SUSPEND: why})).await?;
     let mut act = Act::done(object, "suspended");
-    act.notes
-        .push(format!("note: commits of source {source} no longer change {} until belay resume-sync", target.named()));
+    act.notes.push(format!(
+        "note: commits of source {source} no longer change it until belay resume-sync {}",
+        target.argument()
+    ));
     Ok(act)
 }
 

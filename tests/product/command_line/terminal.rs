@@ -81,6 +81,22 @@ async fn width_and_colour_are_the_terminals() {
     }
 }
 
+/// Work that takes longer than a second is shown in one line that goes away, on a terminal only.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_longer_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let line = "status --commit 0123abcd --wait --timeout 2500ms --state-dir state";
+    let Some(shown) = on_a_terminal(home.path(), home.path(), 60, line, "") else { return };
+    assert_eq!(shown.code, 4, "{shown:?}");
+    assert!(shown.out.starts_with("\r\x1b[Kwaiting for commit 0123abcd ("), "{shown:?}");
+    let (_, last) = shown.out.rsplit_once("\r\x1b[K").unwrap();
+    assert!(last.starts_with("error: commit 0123abcd is not through after 2s500ms"), "{shown:?}");
+    let mut piped = belay(home.path());
+    piped.args(line.split(' '));
+    let piped = finish(piped, "");
+    assert!(piped.code == 4 && !piped.err.contains("waiting for commit"), "{piped:?}");
+}
+
 /// Returns a text of a terminal without line ends and colours.
 fn without_colours(text: &str) -> String {
     let mut left = String::new();

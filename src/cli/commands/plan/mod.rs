@@ -13,9 +13,10 @@ use jiff::Timestamp;
 use self::plan_text::{Stale, waits, what};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
+use crate::cli::output::activity::during;
 use crate::cli::output::answer::{ActionWord, PlanAnswer, StepAnswer};
 use crate::cli::output::diff::{self, Unified};
-use crate::cli::output::{Format, output_width, plain, progress, say, say_value};
+use crate::cli::output::{Format, counted, output_width, plain, progress, say, say_value};
 use crate::cli::session::configured::{Reading, configured};
 use crate::cli::worktree::folder::{self, Folder};
 use crate::clock::Clock;
@@ -108,9 +109,12 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     });
     let unreadable = complaints.iter().any(|complaint| complaint.object.is_none());
     let leaving = Leaving { config: &of_source, commit: &commit, mentioned: &mentioned, unreadable };
-    let Plan { source, head, mut planned } = plan_once(&cluster, &of_source.name, &commit.id, wanted).await?;
+    let planning = format!("planning {}", counted(wanted.len(), "object"));
+    let Plan { source, head, mut planned } =
+        during(&planning, plan_once(&cluster, &of_source.name, &commit.id, wanted)).await?;
     leave_finished(&cluster, &of_source, &mut planned).await;
-    let LeavingPlan { planned: left, beyond_limit } = plan_leaving(&cluster, leaving).await?;
+    let LeavingPlan { planned: left, beyond_limit } =
+        during("looking for objects that have left the repository", plan_leaving(&cluster, leaving)).await?;
     planned.extend(left);
     let plan = Plan::new(source, head, planned);
     let differs = !plan.is_empty() || beyond_limit.is_some();

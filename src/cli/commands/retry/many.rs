@@ -1,8 +1,8 @@
 //! `belay retry --all` and `-l`: all that is held, and with `--all` all that was refused.
 
 use super::refused::{self, Refused};
-use crate::cli::args::act_on_each::{act_on, ask, in_namespace};
-use crate::cli::args::target::{Act, Meant, On, Target, meant, named};
+use crate::cli::args::act_on_each::{act_on, ask};
+use crate::cli::args::target::{Act, Meant, On, Target, argument, meant, named};
 use crate::cli::commands::status::labels;
 use crate::cli::exit::Exit;
 use crate::cli::output::progress;
@@ -33,7 +33,7 @@ pub(super) async fn run(
         return Ok(Exit::Done);
     }
     if count > 1 && !on.yes && !on.dry_run {
-        let called: fn(&ObjectKey) -> String = if namespace.is_some() { named } else { in_namespace };
+        let called: fn(&ObjectKey) -> String = if namespace.is_some() { named } else { argument };
         ask(VERB, &keys().map(called).collect::<Vec<_>>())?;
     }
     if !refused.is_empty() {

@@ -93,7 +93,10 @@ impl Undo<'_> {
             None => goal::of_revision(target, workload, &all, self.args.to_revision.unwrap_or_default())?,
         };
         if live["spec"]["paused"] == true {
-            bail!("you cannot rollback a paused deployment; resume it first with 'belay resume' and try again");
+            bail!(
+                "you cannot rollback a paused deployment; resume it first with 'belay resume {}' and try again",
+                target.argument()
+            );
         }
         refuse_what_is_held(target, &goal)?;
         if template(live).is_some_and(|present| same_template(present, &goal.template)) {
@@ -189,10 +192,11 @@ impl Undo<'_> {
             return Ok(None);
         }
         notes.push(format!(
-            "note: back on {}; commit {} is held until a newer one changes {}, or belay retry",
+            "note: back on {}; commit {} is held until a newer one changes {}, or belay retry {}",
             goal.describe,
             head.commit.short(),
-            target.named()
+            target.named(),
+            target.argument()
         ));
         Ok(Some(self.held(head, goal)))
     }
@@ -228,7 +232,7 @@ fn refuse_what_is_held(target: &Target, goal: &Goal) -> anyhow::Result<()> {
             hold.commit.short(),
             target.quoted(),
             hold.reason,
-            target.named()
+            target.argument()
         ),
         _ => Ok(()),
     }
