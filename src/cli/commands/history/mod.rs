@@ -39,8 +39,8 @@ pub struct Args {
     /// Filter by author: a part of the name or address
     #[arg(long, value_name = "TEXT")]
     author: Option<String>,
-    /// Show rollouts that began at this time or later: 2h, 7d, 2026-11-19, 2026-11-19T08:00:00Z; a date without a zone
-    /// is one of this machine
+    /// Show rollouts that began at this time or later: 2h, 7d, 2026-11-19, 2026-11-19T08:00:00Z; a date is one of the
+    /// time zone of this machine
     #[arg(long, value_name = "TIME")]
     since: Option<TimeGiven>,
     /// Show rollouts that began before this time, or on this day or earlier; written as for --since
