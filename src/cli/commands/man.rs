@@ -13,7 +13,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{progress, say};
 
 /// The date of the last revision of the pages, as readers expect one.
-const DATE: &str = "2026-11-21";
+const DATE: &str = "2026-11-30";
 
 /// The arguments of `belay man`.
 #[derive(clap::Args, Debug)]

@@ -84,7 +84,7 @@ fn every_command_has_a_page() {
     let whole = run(home.path(), &["man"]).out;
     assert!(whole.contains(".TH BELAY 1") && whole.contains("rolling"), "{whole}");
     let nested = run(home.path(), &["man", "set", "image"]);
-    assert!(nested.out.contains(".TH BELAY-SET-IMAGE 1 2026-11-21 \"belay "), "{nested:?}");
+    assert!(nested.out.contains(".TH BELAY-SET-IMAGE 1 2026-11-30 \"belay "), "{nested:?}");
     let none = run(home.path(), &["man", "histroy"]);
     assert!(none.code == 1 && none.err.contains("history"), "{none:?}");
 }
