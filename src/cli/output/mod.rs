@@ -15,6 +15,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use crate::telemetry::clear_line;
 use belay_core::manifest::is_hidden;
 use belay_core::manifest::yaml::to_text;
 
@@ -37,7 +38,7 @@ pub enum Format {
 
 /// Prints a line of the result. A reader that has gone away (`belay history | head`) is not an error.
 pub fn say(line: impl AsRef<str>) {
-    activity::clear();
+    clear_line();
     let line = for_output(line.as_ref(), io::stdout().is_terminal());
     let mut out = anstream::stdout().lock();
     if let Err(error) = writeln!(out, "{line}")
@@ -49,7 +50,7 @@ pub fn say(line: impl AsRef<str>) {
 
 /// Prints a line of progress.
 pub fn progress(line: impl AsRef<str>) {
-    activity::clear();
+    clear_line();
     let line = for_output(line.as_ref(), io::stderr().is_terminal());
     // Nobody is left to be told if standard error is gone.
     let _ = writeln!(anstream::stderr().lock(), "{line}");

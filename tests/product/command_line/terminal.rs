@@ -97,6 +97,21 @@ async fn what_takes_longer_is_shown() {
     assert!(piped.code == 4 && !piped.err.contains("waiting for commit"), "{piped:?}");
 }
 
+/// A first fetch that takes long is shown. The line is gone before the log goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_fetch_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    // A server that takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let repository = format!("http://{}/shop.git", silent.local_addr().unwrap());
+    let line = format!("run --embedded --once --timeout 3s --repository {repository} --state-dir state");
+    let Some(shown) = on_a_terminal(home.path(), home.path(), 100, &line, "") else { return };
+    let drawn = "\r\x1b[Ksource default: fetching the repository (";
+    assert!(shown.code != 0 && shown.out.contains(drawn), "{shown:?}");
+    let (_, last) = shown.out.rsplit_once("fetching the repository (").unwrap();
+    assert!(last.split_once(')').unwrap().1.starts_with("\r\x1b[K"), "{shown:?}");
+}
+
 /// Returns a text of a terminal without line ends and colours.
 fn without_colours(text: &str) -> String {
     let mut left = String::new();

@@ -1,6 +1,7 @@
 //! `belay run`
 
 mod check_config;
+mod first_plan;
 mod reload;
 mod systemd;
 
@@ -125,7 +126,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let _web = open_web(&config, &daemon, sources, &location, &clock).await?;
     let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
     let systemd = Systemd::of_this_process();
-    tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), status.clone()));
+    tell_of_the_work(&args, &systemd, &daemon);
     let reloader = Reloader {
         file: config_file(&args),
         connections,
@@ -161,6 +162,15 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         Some(why) => bail!(why),
         None if args.once => how_it_went(&last, timed_out.then_some(args.timeout)),
         None => Ok(Exit::Done),
+    }
+}
+
+/// Tells systemd, and a person at a terminal, of the daemon's work.
+fn tell_of_the_work(args: &Args, systemd: &Systemd, daemon: &Daemon) {
+    tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), daemon.status()));
+    // Lines for programs are not mixed with one for people.
+    if !args.log_json {
+        tokio::spawn(first_plan::show(daemon.status()));
     }
 }
 
