@@ -124,6 +124,7 @@ mod tests {
             let errors = errors(text);
             assert!(errors.len() == 1 && errors[0].starts_with(error), "{text}: {errors:#?}");
         }
+        assert_eq!(errors(&"[[source]]\n".repeat(1000)).len(), 20, "there is a limit");
         let syntax = errors("[[source]\nrepository = /srv\nname = \"a\" \"b\"\n");
         assert!(syntax.len() > 1 && syntax.iter().all(|error| error.starts_with("belay.toml:")), "{syntax:#?}");
     }

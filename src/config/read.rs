@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> ReadConfig {
         return ReadConfig { config: None, errors, taken_out: TakenOut::default() };
     }
     let (mut errors, mut taken_out, mut names) = (Vec::new(), TakenOut::default(), BTreeSet::new());
-    loop {
+    for _ in 0..MOST {
         let error = match Config::deserialize(Deserializer::from(document.clone())) {
             Ok(config) => return sorted(ReadConfig { config: Some(config), errors, taken_out }),
             Err(error) => error,
@@ -59,12 +59,10 @@ pub(super) fn read(text: &str) -> ReadConfig {
             errors.push(located(text, &error));
         }
         let span = error.span().unwrap_or_default();
-        let taken = taken_out.take(document.get_mut(), &span);
-        match taken.filter(|_| errors.len() < MOST) {
-            Some(name) => drop(names.insert(name)),
-            None => return sorted(ReadConfig { config: None, errors, taken_out }),
-        }
+        let Some(name) = taken_out.take(document.get_mut(), &span) else { break };
+        names.insert(name);
     }
+    sorted(ReadConfig { config: None, errors, taken_out })
 }
 
 /// Returns true when an error is there only because an entry was taken out, or is misspelled.

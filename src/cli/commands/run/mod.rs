@@ -2,6 +2,7 @@
 
 mod check_config;
 mod first_plan;
+mod once;
 mod reload;
 mod systemd;
 
@@ -19,7 +20,7 @@ use reload::{Receivers, Reloader};
 use super::version;
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
-use crate::cli::output::{Format, plain, progress, say, say_value};
+use crate::cli::output::{Format, say, say_value};
 use crate::cli::session::connect::{EMBEDDED_KUBECONFIG, Programs};
 use crate::cli::session::embedded::{self, Embedded, new_token, write_kubeconfig};
 use crate::cli::session::identity;
@@ -31,14 +32,13 @@ use crate::config::{
     self, ClusterConfig, Config, ConfigError, LimitsConfig, RenderConfig, SourceConfig, Span, StateConfig, WebConfig,
     read_config_text,
 };
-use crate::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status, answer_commands};
+use crate::daemon::{Daemon, LookRequest, Pruning, answer_commands};
 use crate::git::Location;
 use crate::history::{History, HistoryLocation, OpenedHistory, Retention};
 use crate::render::Tools;
 use crate::state_folder::StateFolder;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::{Hook, Shown, ShownSources, Web, forge};
-use belay_core::rollout::{ObjectState, SourceState};
 use minicluster::MiniCluster;
 
 /// The arguments of `belay run`.
@@ -142,7 +142,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         biased;
         () = signals::asked_to_stop() => info!("asked to stop"),
         why = identity.until_lost() => lost = Some(why),
-        () = settled(status.clone(), &config.source), if args.once => {}
+        () = once::settled(status.clone(), &config.source), if args.once => {}
         () = tokio::time::sleep(args.timeout.0), if args.once => timed_out = true,
         ended = &mut running => ended.context("the daemon ended badly")?,
     }
@@ -160,7 +160,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     match lost {
         Some(why) => bail!(why),
-        None if args.once => how_it_went(&last, timed_out.then_some(args.timeout)),
+        None if args.once => once::how_it_went(&last, timed_out.then_some(args.timeout)),
         None => Ok(Exit::Done),
     }
 }
@@ -289,44 +289,6 @@ fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
     Ok(args.print_config_schema || args.print_config_reference)
 }
 
-/// Returns the result of a run that ends by itself, by the state of each source's head: the same each time that the
-/// same head is found. A problem is reported with its reason.
-fn how_it_went(status: &Status, timed_out: Option<Span>) -> anyhow::Result<Exit> {
-    let unreadable: Vec<String> = status
-        .sources
-        .iter()
-        .filter_map(|(name, source)| Some(format!("source {name}: {}", source.obstacles.unreadable.as_ref()?)))
-        .collect();
-    if !unreadable.is_empty() {
-        bail!(unreadable.join("\n"));
-    }
-    if let Some(timeout) = timed_out {
-        let unsettled = || status.sources.iter().filter(|(_, source)| !source.settled);
-        for (name, source) in unsettled() {
-            progress(format!("error: source {name} is not through after {timeout}: {}", source.summary()));
-            source.unfinished().iter().for_each(|line| progress(plain(&format!("  {line}"))));
-        }
-        let blocked = unsettled().any(|(_, source)| source.blocked_by().is_some());
-        return Ok(if blocked { Exit::Error } else { Exit::TimedOut });
-    }
-    let unwell: Vec<(&String, &SourceStatus)> = status.sources.iter().filter(|(_, source)| !is_well(source)).collect();
-    for (name, source) in &unwell {
-        progress(plain(&format!("error: source {name}: {}", source.summary())));
-        let troubles = source.obstacles.trouble.iter().map(|(place, message)| format!("{place}: {message}"));
-        source.wrong().into_iter().chain(troubles).for_each(|line| progress(plain(&format!("  {line}"))));
-    }
-    Ok(if unwell.is_empty() { Exit::Done } else { Exit::No })
-}
-
-/// Returns true when every object in the head of a source is live, apart from those that somebody asked to leave alone, and
-/// nothing is in the way of the rest.
-fn is_well(source: &SourceStatus) -> bool {
-    let obstacles = &source.obstacles;
-    let is_degraded = source.state() == SourceState::Degraded;
-    let is_free = obstacles.waits.is_none() && obstacles.trouble.is_empty();
-    is_free && !is_degraded && source.counts().of(ObjectState::Waiting) == 0
-}
-
 /// Prints the followed branch and the renderers of each source, for a check of the configuration.
 fn tell_of_the_sources(args: &Args, config: &Config, tools: &Tools) -> anyhow::Result<()> {
     for source in &config.source {
@@ -395,26 +357,4 @@ async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
     write_kubeconfig(&kubeconfig, &embedded.kubeconfig)?;
     info!(server = embedded.server.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
     Ok(embedded)
-}
-
-/// Returns when every source is through with its head, or waits for one that is, and that is not complete.
-async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) {
-    let in_vain = |status: &Status, name: &str| {
-        let before = sources.iter().find(|source| source.name == name).and_then(|source| source.after.as_ref());
-        before.and_then(|before| status.sources.get(before)).is_some_and(|before| {
-            before.obstacles.unreadable.is_some()
-                || before.obstacles.waits.is_some()
-                || before.settled && before.complete.is_none()
-        })
-    };
-    let all = |status: &Status| {
-        let through = |(name, source): (&String, &SourceStatus)| {
-            let hopeless =
-                source.obstacles.unreadable.is_some() || source.obstacles.waits.is_some() && in_vain(status, name);
-            source.settled || hopeless
-        };
-        !status.sources.is_empty() && status.sources.iter().all(through)
-    };
-    // The daemon that publishes it runs as long as anybody waits for this.
-    let _ = status.wait_for(all).await;
 }
