@@ -132,8 +132,8 @@ fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
         _ => TemplateMarks::default(),
     };
     Ok(Ask {
-        old: controller_named(&args.old, args)?,
-        new: args.new.as_deref().map(|new| controller_named(new, args)).transpose()?,
+        old: controller_named(&args.old, args, namespace)?,
+        new: args.new.as_deref().map(|new| controller_named(new, args, namespace)).transpose()?,
         to,
         label_key: args.deployment_label_key.clone(),
         container: args.container.clone(),
@@ -179,11 +179,12 @@ fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
 }
 
 /// Returns the name of a ReplicationController as it was typed: alone, or behind its kind.
-fn controller_named(typed: &str, args: &Args) -> anyhow::Result<String> {
+fn controller_named(typed: &str, args: &Args, namespace: &str) -> anyhow::Result<String> {
     let named: Named = typed.parse().map_err(|error: String| anyhow!(error))?;
     match named.kind {
         Some((_, kind)) if kind != "ReplicationController" => {
-            bail!(elsewhere(&kind, &named.name, args.container.as_deref(), args.image.as_deref(), args.rollback))
+            let (container, image) = (args.container.as_deref(), args.image.as_deref());
+            bail!(elsewhere((&kind, &named.name, namespace), container, image, args.rollback))
         }
         _ => Ok(named.name),
     }
@@ -204,18 +205,23 @@ async fn other_kind(cluster: &Cluster, namespace: &str, ask: &Ask, live: &Live) 
         let only = found["spec"]["template"]["spec"]["containers"][0]["name"].as_str();
         let container = ask.container.as_deref().or(only);
         let image = if let To::Image(image) = &ask.to { Some(image.as_str()) } else { None };
-        return Some(elsewhere(kind, &ask.old, container, image, ask.to == To::Back));
+        return Some(elsewhere((kind, &ask.old, namespace), container, image, ask.to == To::Back));
     }
     None
 }
 
 /// Returns the commands that do the same for another kind.
-fn elsewhere(kind: &str, name: &str, container: Option<&str>, image: Option<&str>, back: bool) -> String {
-    let word = kind.to_lowercase();
+fn elsewhere(
+    (kind, name, namespace): (&str, &str, &str),
+    container: Option<&str>,
+    image: Option<&str>,
+    back: bool,
+) -> String {
+    let workload = format!("{}/{name} -n {namespace}", kind.to_lowercase());
     let command = if back {
-        format!("belay undo {word}/{name}")
+        format!("belay undo {workload}")
     } else {
-        format!("belay set image {word}/{name} {}={}", container.unwrap_or("CONTAINER"), image.unwrap_or("IMAGE"))
+        format!("belay set image {workload} {}={}", container.unwrap_or("CONTAINER"), image.unwrap_or("IMAGE"))
     };
     format!(
         "{name} is a {kind}, no ReplicationController: its own controller replaces its pods when its template changes; say \
