@@ -3,37 +3,40 @@
 use std::collections::BTreeSet;
 
 use super::read::TakenOut;
-use super::{Config, ConfigError, SourceConfig, is_commit_url, is_public_url, order};
+use super::{Config, ConfigError, is_commit_url, is_public_url, order};
 
 impl Config {
-    /// Returns its faults. Nothing is said of a source or receiver that lacks entries, nor about what depends on others
-    /// if some are missing.
+    /// Returns its faults. Entries that were taken out cause none: nothing is said of a source or receiver that lacks
+    /// entries, nor about names if some are missing.
     pub(super) fn faults(&self, file: &str, taken_out: &TakenOut) -> Vec<ConfigError> {
         let file = || file.to_owned();
         let mut faults = Vec::new();
-        if self.source.is_empty() && !taken_out.others {
+        if self.source.is_empty() && !taken_out.names {
             faults.push(ConfigError::Empty { file: file() });
         }
         let mut names = BTreeSet::new();
         for (number, source) in self.source.iter().enumerate() {
             let mut messages = if taken_out.sources.contains(&number) { Vec::new() } else { source.faults() };
-            if !taken_out.others {
-                messages.extend(self.faults_beside(source));
+            if !taken_out.names {
+                messages.extend(order::wrong_order(source, &self.source));
             }
-            if !names.insert(&source.name) {
+            if !names.insert(&source.name) && !taken_out.names {
                 messages.push("there are two sources of that name".to_owned());
+            }
+            if source.webhook.is_some() && self.web.listen.is_none() && !taken_out.web {
+                messages.push("webhook: nothing listens for it: say listen under [web]".to_owned());
             }
             let fault = |message| ConfigError::Source { file: file(), name: source.name.clone(), message };
             faults.extend(messages.into_iter().map(fault));
         }
         let mut names = BTreeSet::new();
         for (number, receiver) in self.notify.iter().enumerate() {
-            let sources = (!taken_out.others).then_some(self.source.as_slice());
+            let sources = (!taken_out.names).then_some(self.source.as_slice());
             let mut messages = match taken_out.receivers.contains(&number) {
                 true => Vec::new(),
                 false => receiver.faults(sources),
             };
-            if !names.insert(&receiver.name) {
+            if !names.insert(&receiver.name) && !taken_out.names {
                 messages.push("there are two receivers of that name".to_owned());
             }
             let fault = |message| ConfigError::Notify { file: file(), name: receiver.name.clone(), message };
@@ -46,13 +49,6 @@ impl Config {
             faults.push(ConfigError::CommitUrl { file: file(), url: url.clone() });
         }
         faults
-    }
-
-    /// Returns the faults of a source beside the other sections.
-    fn faults_beside(&self, source: &SourceConfig) -> impl Iterator<Item = String> {
-        let hears_nothing = source.webhook.is_some() && self.web.listen.is_none();
-        let webhook = hears_nothing.then(|| "webhook: nothing listens for it: say listen under [web]".to_owned());
-        order::wrong_order(source, &self.source).into_iter().chain(webhook)
     }
 }
 
@@ -69,7 +65,7 @@ mod tests {
 
     #[test]
     fn all_errors_are_told_at_once() {
-        let text = "[[source]]\nrepository = \"/srv/a\"\nbrunch = \"main\"\ninterval = \"soon\"\n\
+        let text = "[[source]]\nrepository = \"/srv/a\"\nbrunch = \"main\"\ninterval = \"soon\"\nafter = \"c\"\n\
                     [[source]]\nname = \"B\"\nrepository = \"\"\nprune_limit = \"most\"\n\
                     [[source.helm]]\nchart = \"web\"\nset = { a = [1] }\n\
                     [web]\nlisten = \"9750\"\npublic_url = \"belay\"\n\
@@ -78,9 +74,10 @@ mod tests {
         let begins = [
             "belay.toml:3:1: unknown key \"brunch\"; did you mean \"branch\"?",
             "belay.toml:4:12: ",
-            "belay.toml:11:",
-            "belay.toml:13:10: ",
-            "belay.toml:17:8: ",
+            "belay.toml:12:",
+            "belay.toml:14:10: ",
+            "belay.toml:18:8: ",
+            "belay.toml: source \"default\": after \"c\" names no source of this file",
             "belay.toml: [web] public_url \"belay\"",
         ];
         assert_eq!(errors.len(), begins.len(), "{errors:#?}");
@@ -119,6 +116,11 @@ mod tests {
             ("[[source]]\nrepository = 1\n", "belay.toml:2:14: "),
             ("[[sauce]]\nrepository = \"/srv\"\n", "belay.toml:1:3: unknown key \"sauce\""),
             ("[[source]]\nrepository = \"/srv\"\n[[source.window]]\nalow = \"Sat\"\n", "belay.toml:4:1: "),
+            (
+                "[[source]]\nrepository = \"/srv\"\nwebhook = { secret_file = \"/s\" }\n[web]\nlisten = 1\n",
+                "belay.toml:5:10: ",
+            ),
+            ("[[source]]\nname = 1\nrepository = \"/a\"\n[[source]]\nrepository = \"/b\"\n", "belay.toml:2:8: "),
             ("[[source]]\nname = \"a\"\n", "belay.toml:1:1: missing field `repository`"),
         ] {
             let errors = errors(text);

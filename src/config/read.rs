@@ -29,8 +29,10 @@ pub(super) struct TakenOut {
     pub sources: BTreeSet<usize>,
     /// The numbers of the receivers that lack some of what they say.
     pub receivers: BTreeSet<usize>,
-    /// True when other entries are missing, or whole sources or receivers.
-    pub others: bool,
+    /// True when `[web]` lacks some of what it says.
+    pub web: bool,
+    /// True when a whole source is missing, the name of one or of a receiver, or a section that is not known.
+    pub names: bool,
 }
 
 /// The content of a text, and its errors.
@@ -86,19 +88,38 @@ fn sorted(mut read: ReadConfig) -> ReadConfig {
 impl TakenOut {
     /// Takes out the innermost entry that an error is about. Returns its name; `None` if there is no such entry.
     fn take(&mut self, document: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
+        for (section, value) in document.iter_mut() {
+            let DeValue::Table(table) = value.get_mut() else { continue };
+            if let Some(name) = take_from(table, span) {
+                self.web |= section.get_ref() == "web";
+                return Some(name);
+            }
+        }
         for (section, taken) in [("source", &mut self.sources), ("notify", &mut self.receivers)] {
             let Some(DeValue::Array(items)) = document.get_mut(section).map(|value| value.get_mut()) else { continue };
             for (number, item) in items.iter_mut().enumerate() {
                 let DeValue::Table(table) = item.get_mut() else { continue };
                 if let Some(name) = take_from(table, span) {
                     taken.insert(number);
+                    self.names |= name == "name";
                     return Some(name);
                 }
             }
         }
-        self.others = true;
-        take_from(document, span)
+        let receivers = receivers(document);
+        let taken = take_from(document, span);
+        if receivers == self::receivers(document) {
+            self.names = true;
+        } else {
+            // The numbers of those behind it have changed.
+            self.receivers.extend(0..receivers);
+        }
+        taken
     }
+}
+
+fn receivers(document: &DeTable<'_>) -> usize {
+    document.get("notify").and_then(|value| value.get_ref().as_array()).map_or(0, |items| items.len())
 }
 
 /// Takes the innermost entry out of a table, or out of those in it.
