@@ -2,9 +2,11 @@
 
 mod analysis;
 mod analysis_names;
+mod faults;
 mod nearest;
 mod order;
 mod prune_bound;
+mod read;
 mod receiver;
 mod schema;
 mod secret_file;
@@ -23,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::regular_file::read_regular_text;
 pub use analysis::{AnalysisConfig, AnalysisQueries};
 pub use belay_core::span::{InvalidSpan, Span};
-use nearest::{position, with_nearest};
+use read::{ReadConfig, SyntaxError, read};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};
 pub use schema::{reference, schema};
 pub use secret_file::read_secret;
@@ -214,6 +216,25 @@ pub enum ConfigError {
         /// The file.
         file: String,
     },
+    /// There are several errors.
+    #[error("{}", _0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<ConfigError>),
+}
+
+impl ConfigError {
+    /// Returns one error for several.
+    fn of(mut errors: Vec<ConfigError>) -> ConfigError {
+        if errors.len() == 1 { errors.remove(0) } else { ConfigError::Several(errors) }
+    }
+
+    /// Returns each of the errors.
+    #[must_use]
+    pub fn each(&self) -> &[ConfigError] {
+        match self {
+            ConfigError::Several(errors) => errors,
+            one => std::slice::from_ref(one),
+        }
+    }
 }
 
 /// The largest configuration file, in bytes.
@@ -231,77 +252,34 @@ impl Config {
     /// Reads a configuration; `file` is named in errors.
     ///
     /// # Errors
-    /// [`ConfigError`], with the line and, for an unknown key, the nearest known one.
+    /// [`ConfigError`], with every error that was found: its line and, for an unknown key, the nearest known one.
     pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
-        let mut config: Config = toml::from_str(text).map_err(|error| ConfigError::Syntax {
-            file: position(text, &error)
-                .map_or_else(|| file.to_owned(), |(line, column)| format!("{file}:{line}:{column}")),
-            message: with_nearest(error.message()),
-        })?;
-        if config.source.is_empty() {
-            return Err(ConfigError::Empty { file: file.to_owned() });
+        let ReadConfig { config, errors, taken_out } = read(text);
+        let located = |SyntaxError { at, message }| ConfigError::Syntax {
+            file: at.map_or_else(|| file.to_owned(), |(line, column)| format!("{file}:{line}:{column}")),
+            message,
+        };
+        let mut errors: Vec<ConfigError> = errors.into_iter().map(located).collect();
+        if let Some(config) = &config {
+            errors.extend(config.faults(file, &taken_out));
         }
-        let mut names = std::collections::BTreeSet::new();
-        for source in &config.source {
-            let wrong =
-                |message: String| ConfigError::Source { file: file.to_owned(), name: source.name.clone(), message };
-            source.check().map_err(wrong)?;
-            if let Some(message) = order::wrong_order(source, &config.source) {
-                return Err(wrong(message));
+        match config.filter(|_| errors.is_empty()) {
+            Some(mut config) => {
+                analysis_names::assign(&mut config);
+                Ok(config)
             }
-            if !names.insert(&source.name) {
-                return Err(wrong("there are two sources of that name".to_owned()));
-            }
-            if source.webhook.is_some() && config.web.listen.is_none() {
-                return Err(wrong("webhook: nothing listens for it: say listen under [web]".to_owned()));
-            }
+            None => Err(ConfigError::of(errors)),
         }
-        config.check_receivers(file)?;
-        config.assign_analyses(file)?;
-        if let Some(url) = config.web.public_url.as_ref().filter(|url| !is_public_url(url)) {
-            return Err(ConfigError::PublicUrl { file: file.to_owned(), url: url.clone() });
-        }
-        match config.web.commit_url.as_ref().filter(|url| !is_commit_url(url)) {
-            Some(url) => Err(ConfigError::CommitUrl { file: file.to_owned(), url: url.clone() }),
-            None => Ok(config),
-        }
-    }
-
-    fn check_receivers(&self, file: &str) -> Result<(), ConfigError> {
-        let mut names = std::collections::BTreeSet::new();
-        for receiver in &self.notify {
-            let wrong =
-                |message: String| ConfigError::Notify { file: file.to_owned(), name: receiver.name.clone(), message };
-            receiver.check(&self.source).map_err(wrong)?;
-            if !names.insert(&receiver.name) {
-                return Err(wrong("there are two receivers of that name".to_owned()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the analyses, and gives them to the sources.
-    fn assign_analyses(&mut self, file: &str) -> Result<(), ConfigError> {
-        let mut names = std::collections::BTreeSet::new();
-        for analysis in &self.analysis {
-            let wrong =
-                |message: String| ConfigError::Analysis { file: file.to_owned(), name: analysis.name.clone(), message };
-            analysis.check().map_err(wrong)?;
-            if !names.insert(&analysis.name) {
-                return Err(wrong("there are two of that name".to_owned()));
-            }
-        }
-        let assigned = analysis_names::assign(&mut self.source, &self.analysis);
-        assigned.map_err(|(name, message)| ConfigError::Source { file: file.to_owned(), name, message })
     }
 
     /// Checks one source that was not read from a file.
     ///
     /// # Errors
-    /// [`ConfigError::Source`]; `origin` is named as the file.
+    /// [`ConfigError::Source`], or several of them; `origin` is named as the file.
     pub fn check_source(source: &SourceConfig, origin: &str) -> Result<(), ConfigError> {
-        let name = source.name.clone();
-        source.check().map_err(|message| ConfigError::Source { file: origin.to_owned(), name, message })
+        let fault = |message| ConfigError::Source { file: origin.to_owned(), name: source.name.clone(), message };
+        let faults: Vec<ConfigError> = source.faults().into_iter().map(fault).collect();
+        if faults.is_empty() { Ok(()) } else { Err(ConfigError::of(faults)) }
     }
 }
 

@@ -4,6 +4,7 @@ mod journal;
 mod log_writer;
 mod metrics;
 mod process;
+mod terminal_line;
 
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::unix::net::UnixDatagram;
@@ -17,6 +18,7 @@ use log_writer::LogWriter;
 pub use metrics::{Hooked, Metrics, NoticeLabels, Took};
 pub use process::Process;
 use sd_notify::NotifyState;
+pub use terminal_line::{can_draw_line, clear_line, draw_line};
 use tracing_subscriber::EnvFilter;
 
 /// The format of logs.

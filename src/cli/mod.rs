@@ -34,61 +34,61 @@ struct Cli {
 /// The options of every command.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Globals {
-    /// The kubeconfig file [default: as kubectl; in a pod, its service account]
+    /// Use this kubeconfig file [default: as kubectl; in a pod, its service account]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig
+    /// Use this context of the kubeconfig
     #[arg(long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub context: Option<String>,
-    /// The namespace
+    /// Use this namespace
     #[arg(short, long, global = true, value_name = "NAME", help_heading = "Global options")]
     pub namespace: Option<String>,
-    /// The folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay; to look, else the service's]
+    /// Use this folder with the mirror and the history [default: $STATE_DIRECTORY, else $XDG_STATE_HOME/belay; to look, else the service's]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     pub state_dir: Option<PathBuf>,
-    /// Do it in the name of this user
+    /// Impersonate this user
     #[arg(long = "as", global = true, value_name = "USER", help_heading = "Global options")]
     pub as_user: Option<String>,
-    /// Do it as a member of this group too; may be given several times
+    /// Impersonate this group, too; may be given several times
     #[arg(long, global = true, value_name = "GROUP", requires = "as_user", help_heading = "Global options")]
     pub as_group: Vec<String>,
-    /// Longest time of one request: 10s, 1m [default: 30s]
+    /// Give up a request after this time: 10s, 1m [default: 30s]
     #[arg(long, global = true, value_name = "TIME", value_parser = session::connect::request_timeout, help_heading = "Global options")]
     pub request_timeout: Option<std::time::Duration>,
-    /// Say more; may be given several times
+    /// Log more; may be given several times
     #[arg(short, long, global = true, action = clap::ArgAction::Count, help_heading = "Global options")]
     pub verbose: u8,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// The whole story in half a minute, with nothing installed
+    /// Run a rollout and a rollback, with nothing installed
     Demo(commands::demo::Args),
-    /// Follow repositories and roll out what they say
+    /// Follow Git repositories, and roll out their commits
     Run(commands::run::Args),
-    /// Show what would change
+    /// Show the changes that a rollout would make
     Plan(commands::plan::Args),
     /// Check manifests without a cluster
     Check(commands::check::Args),
-    /// Print what would be applied: the manifests of a folder, with what kustomize and Helm render
+    /// Print the manifests that kustomize and Helm render
     Render(commands::render::Args),
-    /// Print the configuration that does what an object of Flux or Argo CD does
+    /// Print the configuration for an object of Flux or Argo CD
     Import(commands::import::Args),
-    /// Show where each workload is
+    /// Show the state of each workload
     Status(commands::status::Args),
-    /// Show what was rolled out, by which commit, and what became of it
+    /// List the rollouts, with their commits and outcomes
     History(commands::history::Args),
-    /// Show one commit: what it touched, outcome, evidence
+    /// Show one commit: its objects, outcomes and evidence
     Show(commands::show::Args),
-    /// Let go of a hold, so that the held manifest is applied again
+    /// Release a hold, and apply the held manifest again
     Retry(commands::retry::Args),
     /// Replace the pods of a ReplicationController one by one
     RollingUpdate(Box<commands::rolling_update::Args>),
-    /// Roll a workload back by hand; what is taken back is held
+    /// Roll a workload back, and hold the manifest that it leaves
     Undo(commands::undo::Args),
-    /// Leave a workload alone, whatever is committed
+    /// Stop applying commits to a workload
     Suspend(commands::suspend::SuspendArgs),
-    /// Take a suspended workload up again
+    /// Apply commits to a suspended workload again
     ResumeSync(commands::suspend::ResumeArgs),
     /// Roll out the head of a source now, though it waits for a window
     Sync(commands::sync::Args),
@@ -96,23 +96,23 @@ enum Command {
     Pause(commands::pause::Args),
     /// Resume a paused Deployment
     Resume(commands::pause::Args),
-    /// Replace a workload's pods by new ones of the same template
+    /// Replace the pods of a workload, its template unchanged
     Restart(commands::restart::Args),
-    /// Change images, variables, resources, volumes, ports, rights or accounts, in the manifest and a commit
+    /// Change images, variables, ports and more, and commit that
     Set(commands::set::Args),
-    /// Change how many pods a workload has, in the manifest and a commit
+    /// Change the number of pods in a manifest, and commit that
     Scale(commands::scale::Args),
     /// Write a new manifest, and commit it
     New(commands::new::Args),
-    /// Try whether notices arrive
+    /// Send a test notice to a receiver
     Notify(commands::notify_test::Args),
     /// Show a rollout step by step, in virtual time
     Simulate(Box<commands::simulate::Args>),
-    /// Serve the embedded cluster
+    /// Serve the embedded cluster to kubectl
     Cluster(commands::cluster::Args),
-    /// Make Tab complete commands, workloads, commits and revisions
+    /// Print the script that completes commands and names on Tab
     Completions(commands::completions::Args),
-    /// Print or write the manual pages
+    /// Show or write the manual pages
     Man(commands::man::Args),
     /// Print the version
     Version(commands::version::Args),
@@ -155,7 +155,9 @@ pub fn main() -> ExitCode {
         }
     };
     let exit = runtime.block_on(run(cli)).unwrap_or_else(|error| {
-        output::progress(telemetry::as_error(&format!("error: {}", output::with_causes(&error))));
+        for line in error_lines(&error) {
+            output::progress(telemetry::as_error(&format!("error: {line}")));
+        }
         // Trying again does not help: the unit keeps systemd from it.
         let unusable = error.is::<ConfigError>() || error.is::<InvalidLocation>();
         if is_daemon && unusable { Exit::Usage } else { Exit::Error }
@@ -163,6 +165,14 @@ pub fn main() -> ExitCode {
     // A blocking read of a repository that hangs must not keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     exit.into()
+}
+
+/// Returns an error with its causes; of a configuration each of its errors.
+fn error_lines(error: &anyhow::Error) -> Vec<String> {
+    match error.downcast_ref() {
+        Some(ConfigError::Several(errors)) => errors.iter().map(ToString::to_string).collect(),
+        _ => vec![output::with_causes(error)],
+    }
 }
 
 async fn run(cli: Cli) -> anyhow::Result<Exit> {

@@ -2,27 +2,27 @@
 
 use belay_core::rollout::analysis::ANALYSES;
 
-use super::{AnalysisConfig, SourceConfig};
+use super::{AnalysisConfig, Config, SourceConfig};
 
-/// Gives each source the analyses that its workloads may ask for. Returns the fault of one that names an unknown one.
-pub(super) fn assign(sources: &mut [SourceConfig], known: &[AnalysisConfig]) -> Result<(), (String, String)> {
-    for source in sources {
-        let fault = if let Some(unknown) = source.analysis.iter().find(|name| !known.iter().any(|of| of.name == **name))
-        {
-            Some(format!("analysis {unknown:?}: there is no [[analysis]] of that name"))
-        } else if source.analysis.len() > ANALYSES {
-            Some(format!("analysis: there are {}, and a workload has at most {ANALYSES}", source.analysis.len()))
-        } else if !source.analysis.is_empty() && source.bake.0.is_zero() {
-            Some("analysis: an analysis runs within the bake time: say how long with bake".to_owned())
-        } else {
-            None
-        };
-        if let Some(fault) = fault {
-            return Err((source.name.clone(), fault));
-        }
-        known.clone_into(&mut source.known_analyses);
+/// Gives each source the analyses that its workloads may ask for.
+pub(super) fn assign(config: &mut Config) {
+    for source in &mut config.source {
+        config.analysis.clone_into(&mut source.known_analyses);
     }
-    Ok(())
+}
+
+/// Returns the faults of the analyses that a source names.
+pub(super) fn faults(source: &SourceConfig, known: &[AnalysisConfig]) -> Vec<String> {
+    let unknown = source.analysis.iter().filter(|name| !known.iter().any(|of| of.name == **name));
+    let mut faults: Vec<String> =
+        unknown.map(|name| format!("analysis {name:?}: there is no [[analysis]] of that name")).collect();
+    if source.analysis.len() > ANALYSES {
+        faults.push(format!("analysis: there are {}, and a workload has at most {ANALYSES}", source.analysis.len()));
+    }
+    if !source.analysis.is_empty() && source.bake.0.is_zero() {
+        faults.push("analysis: an analysis runs within the bake time: say how long with bake".to_owned());
+    }
+    faults
 }
 
 #[cfg(test)]

@@ -17,7 +17,10 @@ pub(super) fn wrong_order(source: &SourceConfig, all: &[SourceConfig]) -> Option
     while let Some(next) = at.after.as_deref().and_then(named) {
         way.push(&next.name);
         if next.name == source.name {
-            return Some(format!("it would wait for itself: {}", way.join(" → ")));
+            // The circle is said once, of its first member in the file.
+            let first = all.iter().find(|member| way.contains(&member.name.as_str()));
+            let is_first = first.is_some_and(|first| first.name == source.name);
+            return is_first.then(|| format!("it would wait for itself: {}", way.join(" → ")));
         }
         if way.len() > all.len() {
             // It leads into a circle that this source is no part of: that is said of its members.

@@ -147,47 +147,52 @@ impl fmt::Debug for Address {
 }
 
 impl NotifyConfig {
-    /// Returns the fault in it, beside those that its types rule out.
-    pub(super) fn check(&self, sources: &[SourceConfig]) -> Result<(), String> {
+    /// Returns the faults in it, beside those that its types rule out; `sources` are those that it can name, if they are
+    /// known.
+    pub(super) fn faults(&self, sources: Option<&[SourceConfig]>) -> Vec<String> {
         /// The longest name.
         const NAME: usize = 63;
+        let mut faults = Vec::new();
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.name.is_empty() || self.name.len() > NAME || !self.name.chars().all(fits) {
-            return Err(format!("name {:?} is not letters, digits, '-', '_' and '.', at most {NAME}", self.name));
+            faults.push(format!("name {:?} is not letters, digits, '-', '_' and '.', at most {NAME}", self.name));
         }
-        match (&self.url, &self.url_file) {
-            (None, None) => return Err("one of url and url_file is needed".to_owned()),
-            (Some(_), Some(_)) => return Err("url and url_file can't both be said: leave one out".to_owned()),
-            (Some(_), None) if self.kind == NotifyKind::Slack => {
-                return Err(
-                    "the address of a Slack webhook is a secret: write it into a file, and say url_file".to_owned()
-                );
-            }
-            (Some(_), None) if self.kind == NotifyKind::Email => {}
-            (Some(Address(url)), None) => {
-                let schemes: &[&str] = if self.allow_private { &["https://", "http://"] } else { &["https://"] };
-                if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
-                    return Err("url does not begin with https:// (http:// needs allow_private = true)".to_owned());
-                }
-            }
-            (None, Some(_)) => {}
-        }
+        faults.extend(self.check_url().err());
         if self.secret_file.is_some() && self.kind == NotifyKind::Slack {
-            return Err("Slack checks no signature: leave secret_file out".to_owned());
+            faults.push("Slack checks no signature: leave secret_file out".to_owned());
         }
-        self.check_forge()?;
-        self.check_mail()?;
+        faults.extend(self.check_forge().err());
+        faults.extend(self.check_mail().err());
         if self.events.is_empty() {
-            return Err("events is empty: name one, or leave it out".to_owned());
+            faults.push("events is empty: name one, or leave it out".to_owned());
         }
-        for name in &self.sources {
-            let known = || sources.iter().map(|source| source.name.as_str());
+        for name in sources.iter().flat_map(|_| &self.sources) {
+            let known = || sources.into_iter().flatten().map(|source| source.name.as_str());
             if !known().any(|known| known == name) {
                 let meant = nearest(name, known()).map(|known| format!("; did you mean {known:?}?"));
-                return Err(format!("there is no source {name:?}{}", meant.unwrap_or_default()));
+                faults.push(format!("there is no source {name:?}{}", meant.unwrap_or_default()));
             }
         }
-        Ok(())
+        faults
+    }
+
+    fn check_url(&self) -> Result<(), String> {
+        match (&self.url, &self.url_file) {
+            (None, None) => Err("one of url and url_file is needed".to_owned()),
+            (Some(_), Some(_)) => Err("url and url_file can't both be said: leave one out".to_owned()),
+            (Some(_), None) if self.kind == NotifyKind::Slack => {
+                Err("the address of a Slack webhook is a secret: write it into a file, and say url_file".to_owned())
+            }
+            (Some(_), None) if self.kind == NotifyKind::Email => Ok(()),
+            (Some(Address(url)), None) => {
+                let schemes: &[&str] = if self.allow_private { &["https://", "http://"] } else { &["https://"] };
+                match schemes.iter().any(|scheme| url.starts_with(scheme)) {
+                    true => Ok(()),
+                    false => Err("url does not begin with https:// (http:// needs allow_private = true)".to_owned()),
+                }
+            }
+            (None, Some(_)) => Ok(()),
+        }
     }
 }
 

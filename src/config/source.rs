@@ -340,7 +340,9 @@ impl SourceConfig {
         PruneBound::parse(&self.prune_limit).map_or(0, |bound| bound.of(objects))
     }
 
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Returns the faults in it, beside those that its types rule out.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
         let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if self.name.is_empty()
             || self.name.len() > 63
@@ -348,38 +350,35 @@ impl SourceConfig {
             || self.name.starts_with('-')
             || self.name.ends_with('-')
         {
-            return Err(format!(
-                "name {:?} is not a DNS label (lower-case letters, digits and '-', at most 63)",
-                self.name
-            ));
+            let rule = "is not a DNS label (lower-case letters, digits and '-', at most 63)";
+            faults.push(format!("name {:?} {rule}", self.name));
         }
         if self.repository.trim().is_empty() {
-            return Err("repository is empty: name a path, or an https or ssh URL".to_owned());
+            faults.push("repository is empty: name a path, or an https or ssh URL".to_owned());
         }
         if self.tag.is_some() && self.commit.is_some() {
-            return Err("tag and commit can't both be followed: leave one out".to_owned());
+            faults.push("tag and commit can't both be followed: leave one out".to_owned());
         }
         if self.interval.0 < Duration::from_secs(1) {
-            return Err(format!("interval {} is too short: at least 1s", self.interval));
+            faults.push(format!("interval {} is too short: at least 1s", self.interval));
         }
-        self.path.check()?;
-        window::check(&self.window)?;
+        faults.extend(self.path.check().err());
+        faults.extend(window::check(&self.window).err());
         for pattern in self.include.iter().chain(&self.exclude) {
-            if let Err(error) = GitignoreBuilder::new("").add_line(None, pattern) {
-                return Err(format!("pattern {pattern:?}: {error}"));
-            }
+            let error = GitignoreBuilder::new("").add_line(None, pattern).err();
+            faults.extend(error.map(|error| format!("pattern {pattern:?}: {error}")));
         }
         for HelmConfig { chart, .. } in &self.helm {
             if chart.trim_matches('/').is_empty() || chart.split('/').any(|part| part == "..") {
-                return Err(format!("helm: chart {chart:?} is no folder below the repository's root"));
+                faults.push(format!("helm: chart {chart:?} is no folder below the repository's root"));
             }
         }
         if self.ignore.iter().any(|ignore| ignore.fields.is_empty()) {
-            return Err("ignore: names no fields".to_owned());
+            faults.push("ignore: names no fields".to_owned());
         }
-        match PruneBound::parse(&self.prune_limit) {
-            Some(_) => Ok(()),
-            None => Err(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit)),
+        if PruneBound::parse(&self.prune_limit).is_none() {
+            faults.push(format!("prune_limit {:?} is neither a number nor a part like 10%", self.prune_limit));
         }
+        faults
     }
 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use super::terminal_line::clear_line;
 use belay_core::manifest::is_hidden;
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
@@ -34,6 +35,7 @@ pub(super) struct LogLine<W> {
 
 impl<W: Write> Write for LogLine<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        clear_line();
         let text = String::from_utf8_lossy(bytes);
         let (line, end) = text.strip_suffix('\n').map_or((&*text, ""), |line| (line, "\n"));
         self.to.write_all(format!("{}{end}", in_one_line(line, self.coloured)).as_bytes())?;

@@ -1,5 +1,6 @@
 //! Runs a command on each of the named workloads.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use anyhow::bail;
@@ -22,24 +23,39 @@ pub(in crate::cli) async fn each(
 ) -> anyhow::Result<Exit> {
     let cluster = globals.cluster("").await?;
     let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
-    let (targets, mut failures) = find(&cluster, &namespace, on, only).await?;
+    let (targets, failures) = find(&cluster, &namespace, on, only).await?;
     if targets.is_empty() && failures.is_empty() {
         progress(format!("No resources found in {namespace} namespace."));
         return Ok(Exit::Done);
     }
     if targets.len() > 1 && !on.yes && !on.dry_run {
-        ask(only.verb, &targets)?;
+        ask(only.verb, &targets.iter().map(Target::named).collect::<Vec<_>>())?;
     }
+    act_on(&cluster, on, targets, failures, act).await
+}
+
+/// Does something to each of these workloads, and says so. The exit code also shows the `failures` that there were
+/// before.
+pub(in crate::cli) async fn act_on(
+    cluster: &Cluster,
+    on: &On,
+    targets: Vec<Target>,
+    mut failures: Vec<anyhow::Error>,
+    act: impl AsyncFn(&Cluster, &Target, Mode) -> anyhow::Result<Act>,
+) -> anyhow::Result<Exit> {
+    let namespaces: BTreeSet<Option<&str>> = targets.iter().map(|target| target.key.namespace.as_deref()).collect();
+    let is_of_several = namespaces.len() > 1;
     let mode = if on.dry_run { Mode::DryRun } else { Mode::Real };
     let mut acted = Vec::new();
     for target in &targets {
-        match retry_on_conflict(&cluster, target, async |target| act(&cluster, target, mode).await).await {
+        match retry_on_conflict(cluster, target, async |target| act(cluster, target, mode).await).await {
             Ok(Act { object, done, notes }) => {
                 notes.iter().for_each(progress);
                 let tried = if on.dry_run { " (server dry run)" } else { "" };
                 match on.output {
                     Format::Table | Format::Wide => {
-                        done.iter().for_each(|done| say(format!("{} {done}{tried}", target.named())));
+                        let named = if is_of_several { target.argument() } else { target.named() };
+                        done.iter().for_each(|done| say(format!("{named} {done}{tried}")));
                     }
                     Format::Name => say(target.named()),
                     Format::Json | Format::Yaml => acted.push(presented(object)),
@@ -73,10 +89,9 @@ fn presented(mut object: Value) -> Value {
 }
 
 /// Asks before several are acted on.
-fn ask(verb: &str, targets: &[Target]) -> anyhow::Result<()> {
-    let names: Vec<String> = targets.iter().map(Target::named).collect();
+pub(in crate::cli) fn ask(verb: &str, names: &[String]) -> anyhow::Result<()> {
     if !std::io::stdin().is_terminal() {
-        bail!("these are {}: {}; say --yes to act on all of them", targets.len(), names.join(", "));
+        bail!("these are {}: {}; say --yes to act on all of them", names.len(), names.join(", "));
     }
     let mut out = anstream::stderr().lock();
     write!(out, "{verb} all of these?\n  {}\n[y/N] ", names.join("\n  "))?;

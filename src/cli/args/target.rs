@@ -17,16 +17,16 @@ pub struct On {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
     #[arg(value_name = "WORKLOAD", required_unless_present = "selector")]
     pub workloads: Vec<String>,
-    /// Every workload with these labels: app=web,tier!=cache
+    /// Select workloads by label: app=web,tier!=cache
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub selector: Option<String>,
-    /// Do not ask before acting on several
+    /// Act on several without a question
     #[arg(short, long)]
     pub yes: bool,
-    /// Let the API server try it, and change nothing
+    /// Let the API server try the change, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Output format for the changed objects
+    /// Select the output format for the changed objects
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     pub output: Format,
 }
@@ -48,6 +48,11 @@ impl Target {
         named(&self.key)
     }
 
+    /// Returns `deployment.apps/web -n shop`, as a command is given it.
+    pub fn argument(&self) -> String {
+        argument(&self.key)
+    }
+
     /// Returns `deployments.apps "web"`, as kubectl's refusals begin.
     pub fn quoted(&self) -> String {
         quoted(&self.served, &self.key.name)
@@ -58,6 +63,12 @@ impl Target {
 pub(in crate::cli) fn named(key: &ObjectKey) -> String {
     let kind = key.kind.to_lowercase();
     if key.group.is_empty() { format!("{kind}/{}", key.name) } else { format!("{kind}.{}/{}", key.group, key.name) }
+}
+
+/// Returns `deployment.apps/web -n shop`: the object as a command is given it, for a hint that can be pasted.
+pub(in crate::cli) fn argument(key: &ObjectKey) -> String {
+    let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}"));
+    named(key) + &namespace.unwrap_or_default()
 }
 
 fn quoted(served: &Served, name: &str) -> String {

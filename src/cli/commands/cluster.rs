@@ -22,31 +22,31 @@ use minicluster::{Authorization, MiniCluster, Part, Script};
 /// name (`:404` can't be pulled, `:crash` crashes …); else it is ready after a second. Nothing really runs.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Number of nodes
+    /// Set the number of nodes
     #[arg(long, value_name = "N", default_value = "3")]
     nodes: NonZeroUsize,
-    /// Address to listen on; port 0 for any that is free
+    /// Listen on this address; port 0 is any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Put the kubeconfig into this file, beside what is there, instead of printing it
+    /// Add the kubeconfig to this file, and do not print it
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
-    /// Keep everything in this folder, and begin with what is there
+    /// Keep the objects in this folder, and start with those that are there
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Let time go faster: `10x`
+    /// Speed up time: `10x`
     #[arg(long, value_name = "N", default_value = "1x", conflicts_with = "data_dir")]
     speed: Speed,
-    /// A file with rules of what pods do, by image, namespace and pod
+    /// Read rules for the behaviour of pods, by image, namespace and pod, from this file
     #[arg(long, value_name = "FILE")]
     fates: Option<PathBuf>,
-    /// Leave a part out, for another in its place
+    /// Leave out a part, for another in its place
     #[arg(long, value_enum, value_name = "PART")]
     without: Vec<Left>,
-    /// The seed of everything random
+    /// Set the seed of everything random
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Rights of users; the kubeconfig's own may do everything
+    /// Set the rights of users; the kubeconfig's own may do everything
     #[arg(long, value_enum, value_name = "MODE", default_value_t = AuthorizationMode::AlwaysAllow, ignore_case = true)]
     authorization_mode: AuthorizationMode,
 }

@@ -1,62 +1,56 @@
-//! `belay help`: all commands on one screen.
+//! `belay help`: all commands, grouped by what people want to do.
 
 use std::fmt::Write as _;
 
 use clap::Command;
 
 /// The groups of commands. A command that is in none of them stands at the end.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Begin", &["demo", "run", "check", "render", "plan"]),
-    ("Look", &["status", "history", "show"]),
-    ("Take back", &["undo", "retry", "suspend", "resume-sync", "sync"]),
-    ("By hand", &["set", "new", "scale", "pause", "resume", "restart", "rolling-update"]),
-    ("Around it", &["import", "notify", "simulate", "cluster", "completions", "man", "version"]),
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Get started", &["demo", "run", "cluster"]),
+    ("Inspect", &["status", "history", "show"]),
+    ("Roll back and hold", &["undo", "retry", "suspend", "resume-sync", "sync"]),
+    ("Edit manifests", &["set", "scale", "new"]),
+    ("Operate workloads", &["pause", "resume", "restart", "rolling-update"]),
+    ("Preview", &["plan", "check", "render", "simulate"]),
+    ("Migrate and set up", &["import", "notify", "completions", "man", "version"]),
 ];
 
-/// The width of the overview.
-const WIDTH: usize = 79;
-
-/// Returns the help of the program itself: every command by name, on 24 lines of 80 columns.
+/// Returns the help of the program itself: a line for every command, on 80 columns.
 pub(in crate::cli) fn overview(command: &Command) -> String {
-    let present: Vec<&str> =
-        command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(Command::get_name).collect();
+    let shown = || command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
     let mut text = String::from(
         "belay rolls out what a Git repository says, and takes back what fails.\n\n\
-         Usage: belay COMMAND [OPTIONS]\n\n",
+         Usage: belay COMMAND [OPTIONS]\n",
     );
-    let grouped = |name: &&str| GROUPS.iter().any(|(_, names)| names.contains(name));
     for (title, names) in GROUPS {
-        let names: Vec<&str> = names.iter().copied().filter(|name| present.contains(name)).collect();
-        line(&mut text, title, &names);
+        let of_group: Vec<&Command> =
+            names.iter().filter_map(|name| shown().find(|sub| sub.get_name() == *name)).collect();
+        group(&mut text, command, title, &of_group);
     }
-    let others: Vec<&str> = present.iter().copied().filter(|name| !grouped(name) && *name != "help").collect();
-    line(&mut text, "Other", &others);
+    let is_grouped = |sub: &Command| GROUPS.iter().any(|(_, names)| names.contains(&sub.get_name()));
+    let others: Vec<&Command> = shown().filter(|sub| !is_grouped(sub)).collect();
+    group(&mut text, command, "Other", &others);
     text.push_str(
-        "\n  belay demo                the whole story in half a minute, nothing installed\n\
-         \x20 belay help COMMAND        what a command does, and its options\n\
-         \x20 belay man COMMAND         the same as a manual page\n\n\
-         Everywhere: --kubeconfig FILE, --context NAME, -n NAMESPACE, --as USER,\n\
-         --request-timeout TIME, --state-dir DIR, -v, -h, --version\n",
+        "\nbelay help COMMAND shows the options of a command, belay man COMMAND its manual\n\
+         page. Every command takes --kubeconfig FILE, --context NAME, -n NAMESPACE,\n\
+         --as USER, --request-timeout TIME, --state-dir DIR, -v and -h.\n",
     );
     text
 }
 
-/// Writes `  Begin       demo, run, check, plan`, broken if it is too wide.
-fn line(text: &mut String, title: &str, names: &[&str]) {
-    const INDENT: usize = 14;
-    if names.is_empty() {
+/// Writes a title, and a line for each command: its name, and its description.
+fn group(text: &mut String, command: &Command, title: &str, subs: &[&Command]) {
+    const NAME: usize = 16;
+    if subs.is_empty() {
         return;
     }
-    let mut line = format!("  {title:<width$}", width = INDENT - 2);
-    for (index, name) in names.iter().enumerate() {
-        let comma = if index + 1 == names.len() { "" } else { ", " };
-        if line.len() + name.len() + comma.len() > WIDTH {
-            let _ = writeln!(text, "{}", line.trim_end());
-            line = " ".repeat(INDENT);
-        }
-        line.push_str(name);
-        line.push_str(comma);
-    }
+    let (heading, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
     // Writing to a String can't fail.
-    let _ = writeln!(text, "{line}");
+    let _ = writeln!(text, "\n{heading}{title}{heading:#}");
+    for sub in subs {
+        let name = sub.get_name();
+        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+        let blanks = " ".repeat(NAME.saturating_sub(name.len()).max(1));
+        let _ = writeln!(text, "  {literal}{name}{literal:#}{blanks}{about}");
+    }
 }

@@ -1,7 +1,8 @@
 //! `belay man [COMMAND]`
 
-use std::io::Write as _;
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Command as Program;
 
 use anyhow::{Context as _, bail};
 use clap::Command;
@@ -9,22 +10,23 @@ use clap_mangen::Man;
 
 use crate::cli::args::command_line;
 use crate::cli::exit::Exit;
-use crate::cli::output::progress;
+use crate::cli::output::{progress, say};
 
 /// The date of the last revision of the pages, as readers expect one.
-const DATE: &str = "2026-11-21";
+const DATE: &str = "2026-11-30";
 
 /// The arguments of `belay man`.
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  belay man | man -l -               # read belay(1)
-  belay man history | man -l -       # read belay-history(1)
+  belay man                          # belay(1)
+  belay man set image                # belay-set-image(1)
+  belay man history > history.1      # in a pipe or file: the source of the page
   belay man --dir /usr/local/share/man/man1")]
 pub struct Args {
-    /// The command whose page is printed: history, set image [default: that of belay itself]
+    /// The command whose page to show: history, set image [default: belay itself]
     command: Vec<String>,
-    /// Write all pages into this folder instead
+    /// Write all pages into this folder, and show none
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
@@ -41,9 +43,43 @@ pub(in crate::cli) fn run(args: &Args) -> anyhow::Result<Exit> {
         let known: Vec<&str> = pages.iter().filter_map(|(name, _)| name.strip_prefix("belay-")).collect();
         bail!("there is no command {:?}; there are {}", args.command.join(" "), known.join(", "));
     };
-    // A reader that has gone away is not an error.
-    let _ = std::io::stdout().write_all(page);
+    if std::io::stdout().is_terminal() {
+        show(&wanted, page, &args.command)?;
+    } else {
+        // A reader that has gone away is not an error.
+        let _ = std::io::stdout().write_all(page);
+    }
     Ok(Exit::Done)
+}
+
+/// Shows a page with the machine's `man`. If there is none, the help of the command says the same in plain text.
+fn show(name: &str, page: &[u8], command: &[String]) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir().context("failed to make a temporary folder for the page")?;
+    // A name with a slash is a file to `man`.
+    let file = folder.path().join(format!("{name}.1"));
+    std::fs::write(&file, page).with_context(|| format!("failed to write {}", file.display()))?;
+    match Program::new("man").arg(&file).status() {
+        // A reader that leaves the pager early is not an error.
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            progress("note: this machine has no man, which shows manual pages; this is the help of the command");
+            say(help_of(command).trim_end());
+            Ok(())
+        }
+        Err(error) => Err(error).context("failed to run man; belay man > FILE writes the page into a file"),
+    }
+}
+
+/// Returns the help of a command in full.
+fn help_of(words: &[String]) -> String {
+    let mut command = command_line::full();
+    command.build();
+    for word in words {
+        if let Some(below) = command.find_subcommand(word).cloned() {
+            command = below;
+        }
+    }
+    command.render_long_help().ansi().to_string()
 }
 
 /// Returns every page, with its name.

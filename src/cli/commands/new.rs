@@ -15,25 +15,25 @@ use belay_core::manifest::edit::New;
 /// The arguments of `belay new`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Kind of the new workload
+    /// The kind of the new workload
     #[arg(value_enum)]
     kind: NewKind,
     /// Its name
     #[arg(value_parser = name)]
     name: String,
-    /// The image of its container
+    /// Set the image of the container
     #[arg(long, value_name = "IMAGE", value_parser = image)]
     image: String,
-    /// Number of pods [default: 2]
+    /// Set the number of pods [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
     replicas: Option<u32>,
-    /// The port on which the container listens
+    /// Set the port on which the container listens
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// An environment variable
+    /// Set an environment variable; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// The file to write, from the folder [default: NAME.yaml]
+    /// Write this file of the folder [default: NAME.yaml]
     #[arg(long, value_name = "FILE")]
     file: Option<String>,
     /// Show the manifest, and write nothing
@@ -41,7 +41,7 @@ pub struct Args {
     dry_run: bool,
     #[command(flatten)]
     to: Where,
-    /// Output format for the new objects
+    /// Select the output format for the new objects
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

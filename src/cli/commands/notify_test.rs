@@ -20,7 +20,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum What {
-    /// Send a test message to a receiver of the configuration, and say what came back: 0 where it was taken
+    /// Send a test notice to a receiver of the configuration, and show its answer: 0 if it took the notice
     Test(TestArgs),
 }
 
@@ -29,10 +29,10 @@ enum What {
 pub struct TestArgs {
     /// The receiver's name, as in [[notify]]
     name: String,
-    /// The configuration file [default: /etc/belay/belay.toml]
+    /// Read this configuration file [default: /etc/belay/belay.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

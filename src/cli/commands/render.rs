@@ -22,7 +22,7 @@ pub struct Args {
     path: Option<PathBuf>,
     #[command(flatten)]
     source: SourceArgs,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: RenderFormat,
 }

@@ -41,7 +41,7 @@ async fn restart(
     why: Map<String, Value>,
 ) -> anyhow::Result<Act> {
     if target.live["spec"]["paused"] == true {
-        bail!("{} can't restart paused deployment (run belay resume first)", target.quoted());
+        bail!("{} can't restart paused deployment (run belay resume {} first)", target.quoted(), target.argument());
     }
     let annotations = &target.live["spec"]["template"]["metadata"]["annotations"];
     if annotations[marks::RESTARTED_AT] == now {

@@ -39,39 +39,39 @@ pub struct Args {
     old: String,
     /// The name of the one that replaces it [default with --image: the same name]
     new: Option<String>,
-    /// The new image; may be left out where NEW is there already
+    /// Set the new image; not needed if NEW is there already
     #[arg(long, value_name = "IMAGE", conflicts_with = "filename", required_unless_present_any = ["new", "filename", "rollback"])]
     image: Option<String>,
-    /// A file with the new ReplicationController; `-` for standard input
+    /// Read the new ReplicationController from this file; `-` is standard input
     #[arg(short, long, value_name = "FILE")]
     filename: Option<PathBuf>,
-    /// Take back the update that is under way
+    /// Roll back the update that is under way
     #[arg(long, conflicts_with_all = ["image", "filename"])]
     rollback: bool,
-    /// The container that gets the image, where there are several
+    /// Select the container that gets the image, if there are several
     #[arg(long, value_name = "NAME", requires = "image")]
     container: Option<String>,
-    /// The pull policy of that container; needed where the image stays the same
+    /// Set the pull policy of that container; needed if the image stays the same
     #[arg(long, value_name = "POLICY", value_parser = ["Always", "Never", "IfNotPresent"], requires = "image")]
     image_pull_policy: Option<String>,
-    /// The label that tells old pods from new ones
+    /// Tell old pods from new ones by this label
     #[arg(long, value_name = "KEY", default_value = DEFAULT_LABEL_KEY)]
     deployment_label_key: String,
-    /// Time for which new pods are left alone before old ones go
+    /// Wait this long after new pods before old ones go
     #[arg(long, value_name = "TIME", default_value = "1m")]
     update_period: Span,
-    /// Period between two reads of the cluster
+    /// Read the cluster at this interval
     #[arg(long, value_name = "TIME", default_value = "3s")]
     poll_interval: Span,
-    /// Longest time without progress: then it stops, and exits with 4
+    /// Stop after this time without progress, and exit with 4
     #[arg(long, value_name = "TIME", default_value = "5m")]
     timeout: Span,
     #[command(flatten)]
     cause: Cause,
-    /// Only say what would be rolled to what
+    /// Show the update, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Output format for the result
+    /// Select the output format for the result
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -132,8 +132,8 @@ fn ask(globals: &Globals, args: &Args, namespace: &str) -> anyhow::Result<Ask> {
         _ => TemplateMarks::default(),
     };
     Ok(Ask {
-        old: controller_named(&args.old, args)?,
-        new: args.new.as_deref().map(|new| controller_named(new, args)).transpose()?,
+        old: controller_named(&args.old, args, namespace)?,
+        new: args.new.as_deref().map(|new| controller_named(new, args, namespace)).transpose()?,
         to,
         label_key: args.deployment_label_key.clone(),
         container: args.container.clone(),
@@ -179,11 +179,12 @@ fn controller_in(file: &Path, namespace: &str) -> anyhow::Result<Value> {
 }
 
 /// Returns the name of a ReplicationController as it was typed: alone, or behind its kind.
-fn controller_named(typed: &str, args: &Args) -> anyhow::Result<String> {
+fn controller_named(typed: &str, args: &Args, namespace: &str) -> anyhow::Result<String> {
     let named: Named = typed.parse().map_err(|error: String| anyhow!(error))?;
     match named.kind {
         Some((_, kind)) if kind != "ReplicationController" => {
-            bail!(elsewhere(&kind, &named.name, args.container.as_deref(), args.image.as_deref(), args.rollback))
+            let (container, image) = (args.container.as_deref(), args.image.as_deref());
+            bail!(elsewhere((&kind, &named.name, namespace), container, image, args.rollback))
         }
         _ => Ok(named.name),
     }
@@ -204,18 +205,23 @@ async fn other_kind(cluster: &Cluster, namespace: &str, ask: &Ask, live: &Live) 
         let only = found["spec"]["template"]["spec"]["containers"][0]["name"].as_str();
         let container = ask.container.as_deref().or(only);
         let image = if let To::Image(image) = &ask.to { Some(image.as_str()) } else { None };
-        return Some(elsewhere(kind, &ask.old, container, image, ask.to == To::Back));
+        return Some(elsewhere((kind, &ask.old, namespace), container, image, ask.to == To::Back));
     }
     None
 }
 
 /// Returns the commands that do the same for another kind.
-fn elsewhere(kind: &str, name: &str, container: Option<&str>, image: Option<&str>, back: bool) -> String {
-    let word = kind.to_lowercase();
+fn elsewhere(
+    (kind, name, namespace): (&str, &str, &str),
+    container: Option<&str>,
+    image: Option<&str>,
+    back: bool,
+) -> String {
+    let workload = format!("{}/{name} -n {namespace}", kind.to_lowercase());
     let command = if back {
-        format!("belay undo {word}/{name}")
+        format!("belay undo {workload}")
     } else {
-        format!("belay set image {word}/{name} {}={}", container.unwrap_or("CONTAINER"), image.unwrap_or("IMAGE"))
+        format!("belay set image {workload} {}={}", container.unwrap_or("CONTAINER"), image.unwrap_or("IMAGE"))
     };
     format!(
         "{name} is a {kind}, no ReplicationController: its own controller replaces its pods when its template changes; say \
@@ -229,17 +235,20 @@ fn warn_of_owner(live: &Live, ask: &Ask) {
     let Some(owned) = live.controllers.iter().find(|one| one["metadata"]["name"] == old.as_str()) else { return };
     let Some(source) = marks::label(owned, marks::SOURCE) else { return };
     let suspended = marks::annotation(owned, marks::SUSPEND).is_some();
+    let namespace = owned["metadata"]["namespace"].as_str().unwrap_or("default");
+    let named = format!("replicationcontroller/{old} -n {namespace}");
     // Under a name of its own the new one is not the source's, and the old one is missed.
     let stays = ask.new.is_none() && matches!(ask.to, To::Image(_));
     progress(match Hold::on(owned) {
         _ if suspended && stays => {
             format!(
-                "note: {old} belongs to the source {source:?} and is suspended: belay leaves it alone until resume-sync"
+                "note: {old} belongs to the source {source:?} and is suspended: belay leaves it alone until belay resume-sync \
+                 {named}"
             )
         }
         Some(hold) if stays => format!(
             "note: {old} belongs to the source {source:?}, which holds what commit {} says of it: what is rolled now stays until \
-             its manifest changes, or until belay retry",
+             its manifest changes, or until belay retry {named}",
             hold.commit.short()
         ),
         _ => format!(

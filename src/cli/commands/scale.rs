@@ -18,10 +18,10 @@ pub struct Args {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
     #[arg(value_name = "WORKLOAD")]
     words: Vec<String>,
-    /// Wanted number of pods
+    /// Set the number of pods
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..=2_147_483_647))]
     replicas: i64,
-    /// Only if there are so many now
+    /// Scale only if the present number is this
     #[arg(long, value_name = "N")]
     current_replicas: Option<i64>,
     #[command(flatten)]

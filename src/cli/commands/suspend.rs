@@ -16,7 +16,7 @@ use belay_core::rollout::{applied_fields, marks};
 pub struct SuspendArgs {
     #[command(flatten)]
     on: On,
-    /// Reason, for others who see it; the same as --note
+    /// Give the reason, for others who see it; the same as --note
     #[arg(long, value_name = "TEXT", value_parser = reason, conflicts_with = "note")]
     reason: Option<String>,
     #[command(flatten)]
@@ -76,8 +76,10 @@ async fn begin(cluster: &Cluster, target: &Target, mode: Mode, why: &str) -> any
     }
     let object = annotate(cluster, target, mode, json!({marks::SUSPEND: why})).await?;
     let mut act = Act::done(object, "suspended");
-    act.notes
-        .push(format!("note: commits of source {source} no longer change {} until belay resume-sync", target.named()));
+    act.notes.push(format!(
+        "note: commits of source {source} no longer change it until belay resume-sync {}",
+        target.argument()
+    ));
     Ok(act)
 }
 

@@ -9,7 +9,7 @@ use kube_facts::facts;
 /// The arguments of `belay version`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

@@ -1,6 +1,7 @@
 //! The output: results on standard output, progress and errors on standard error; aligned tables; colour only on a
 //! terminal.
 
+pub(in crate::cli) mod activity;
 pub(in crate::cli) mod answer;
 pub(in crate::cli) mod diff;
 pub(in crate::cli) mod progress;
@@ -14,6 +15,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use crate::telemetry::clear_line;
 use belay_core::manifest::is_hidden;
 use belay_core::manifest::yaml::to_text;
 
@@ -36,6 +38,7 @@ pub enum Format {
 
 /// Prints a line of the result. A reader that has gone away (`belay history | head`) is not an error.
 pub fn say(line: impl AsRef<str>) {
+    clear_line();
     let line = for_output(line.as_ref(), io::stdout().is_terminal());
     let mut out = anstream::stdout().lock();
     if let Err(error) = writeln!(out, "{line}")
@@ -47,6 +50,7 @@ pub fn say(line: impl AsRef<str>) {
 
 /// Prints a line of progress.
 pub fn progress(line: impl AsRef<str>) {
+    clear_line();
     let line = for_output(line.as_ref(), io::stderr().is_terminal());
     // Nobody is left to be told if standard error is gone.
     let _ = writeln!(anstream::stderr().lock(), "{line}");

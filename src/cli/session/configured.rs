@@ -14,10 +14,10 @@ use crate::render::{Capabilities, Options, SourcePaths, Tools};
 /// The source as which a folder is read.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct SourceArgs {
-    /// The configuration of the daemon: what its source says of `path`, `include`, `exclude`, `render` and `helm` counts
+    /// Read the folder as a source of the daemon's configuration does: by its `path`, `include`, `exclude`, `render` and `helm`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The name of the source in the configuration; not needed where there is only one
+    /// Select the source of the configuration; not needed if there is only one
     #[arg(long, value_name = "NAME", requires = "config")]
     source: Option<String>,
 }

@@ -17,14 +17,14 @@ use belay_core::rollout::{Commit, Note, marks, one_line};
 /// The reason of a change.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Cause {
-    /// One line about the change: the subject of the commit, and in the cluster the change-cause [default: a line that
+    /// Describe the change in one line: the subject of the commit, and in the cluster the change-cause [default: a line that
     /// belay writes]
     #[arg(long, value_name = "TEXT", value_parser = subject)]
     pub note: Option<String>,
-    /// More of it: the rest of the commit's message, and in the cluster the annotation kubernetes.io/description
+    /// Describe it further: the rest of the commit's message, and in the cluster the annotation kubernetes.io/description
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-    /// The commit that this comes from: a trailer of the message, and in the cluster the change-cause says it
+    /// Name the commit that the change comes from: a trailer of the message, and in the cluster in the change-cause
     #[arg(long, value_name = "COMMIT", value_parser = subject)]
     pub commit: Option<String>,
 }

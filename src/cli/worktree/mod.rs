@@ -29,7 +29,7 @@ use belay_core::manifest::{File, Manifest, ObjectKey, Scopes, read_file};
 /// The place of the manifests, and the use of the change.
 #[derive(clap::Args, Debug)]
 pub struct Where {
-    /// The folder with the manifests, in a Git working copy
+    /// Change manifests in this folder of a Git working copy
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
     #[command(flatten)]
@@ -37,11 +37,11 @@ pub struct Where {
     /// Push the commit
     #[arg(long)]
     pub push: bool,
-    /// belay's configuration: how its source reads the folder, and with --push the credentials for the repository [default for
+    /// Read the folder as a source of the daemon's configuration does, and with --push take its credentials [default for
     /// --push: /etc/belay/belay.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The name of the source in the configuration; not needed where there is only one
+    /// Select the source of the configuration; not needed if there is only one
     #[arg(long = "source", id = "configured_source", value_name = "NAME", requires = "config")]
     pub source: Option<String>,
 }

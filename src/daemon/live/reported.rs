@@ -89,8 +89,10 @@ impl Context {
         let limit = live.pointer("/spec/revisionHistoryLimit").and_then(Value::as_u64);
         let is_full = limit.is_some_and(|limit| u64::try_from(kept.len()).is_ok_and(|kept| kept > limit));
         let why = if is_full { ": so many changes have pushed it out of revisionHistoryLimit" } else { "" };
+        let namespace = key.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
         Some(format!(
-            "the revision of {short} is gone{why}; belay still has its template: belay undo {kind}/{} --to-commit {short}",
+            "the revision of {short} is gone{why}; belay still has its template: belay undo {kind}/{}{namespace} --to-commit \
+             {short}",
             key.name
         ))
     }

@@ -5,7 +5,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Record};
 use jiff::SignedDuration;
 
-use crate::program::run;
+use crate::program::{belay, finish, run};
 
 #[test]
 fn version_says_which() {
@@ -44,6 +44,59 @@ fn without_a_history_it_says_where_it_looked() {
     let ran = run(home.path(), &["history"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.starts_with("error: there is no history at ") && ran.err.contains("--state-dir"), "{}", ran.err);
+}
+
+/// One commit a day, of which `--since` and `--until` choose some.
+#[test]
+fn the_history_is_chosen_by_dates() {
+    let home = tempfile::tempdir().unwrap();
+    let object = ObjectKey {
+        group: "apps".to_owned(),
+        kind: "Deployment".to_owned(),
+        namespace: Some("shop".to_owned()),
+        name: "web".to_owned(),
+    };
+    let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+    let (history, _) = History::open(&home.path().join("state"), at("2026-11-01T00:00:00Z")).unwrap();
+    for (digit, began) in [("a", "2026-11-18T23:59:59Z"), ("b", "2026-11-19T00:00:00Z"), ("c", "2026-11-20T12:00:00Z")]
+    {
+        let commit = digit.repeat(40).parse().unwrap();
+        let record = Record { rolls_out: true, ..Record::planned("shop", &commit, object.clone(), at(began)) };
+        let id = history.begin("shop", &commit, &[record], at(began)).unwrap()[0];
+        history.finish(id, Outcome::Complete, None, at(began)).unwrap();
+    }
+    drop(history);
+    let ran = |more: &[&str]| {
+        let mut command = belay(home.path());
+        command.env("TZ", "UTC").args(["--state-dir", "state", "history"]).args(more);
+        finish(command, "")
+    };
+    let commits = |more: &[&str]| -> String {
+        let shown = ran(&[more, &["-o", "name"]].concat());
+        assert_eq!(shown.code, 0, "{more:?}: {shown:?}");
+        shown.out.lines().map(|line| &line[..1]).collect()
+    };
+    for (more, expected) in [
+        (&["--since", "2026-11-19"][..], "cb"),
+        (&["--until", "2026-11-19"], "ba"),
+        (&["--since", "2026-11-19", "--until", "2026-11-19"], "b"),
+        (&["--since", "2026-11-19T00:00:01Z"], "c"),
+        (&["--until", "2026-11-19T00:00:00Z"], "a"),
+        (&["--since", "2026-11-19T01:00:00+01:00", "--until", "2026-11-20 12:00"], "b"),
+        (&["--since", "30000d", "--objects"], "cba"),
+    ] {
+        assert_eq!(commits(more), expected, "{more:?}");
+    }
+    let wide = ran(&["--until", "2026-11-18", "-o", "wide"]).out;
+    assert!(wide.contains("BEGAN") && wide.contains("   2026-11-18T23:59:59Z"), "{wide}");
+    let stats = ran(&["--stats", "--since", "2026-11-19", "--until", "2026-11-19", "-o", "json"]).out;
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    assert_eq!((&stats["since"], &stats["until"]), (&"2026-11-19T00:00:00Z".into(), &"2026-11-20T00:00:00Z".into()));
+    assert_eq!(stats["stats"][0]["rollouts"], 1, "{stats}");
+    let turned = ran(&["--since", "2026-11-20", "--until", "2026-11-18"]);
+    assert!(turned.code == 1 && turned.err.contains("is not after --since 2026-11-20T00:00:00Z"), "{turned:?}");
+    let odd = ran(&["--since", "yesterday"]);
+    assert!(odd.code == 2 && odd.err.contains("not a time: write a date (2026-11-19)"), "{odd:?}");
 }
 
 #[test]
@@ -95,6 +148,21 @@ fn a_configuration_is_checked() {
     // The unit keeps systemd from starting it again and again.
     assert_eq!(ran.code, 2);
     assert_eq!(ran.err, format!("error: {name}:3:1: unknown key \"brunch\"; did you mean \"branch\"?\n"));
+    // All errors are told at once, each in a line of its own.
+    let several =
+        "[[source]]\nrepository = \"\"\nprune_limit = \"most\"\n[[notify]]\nname = \"ops\"\nkind = \"pager\"\n";
+    std::fs::write(&file, format!("{several}[web]\nlisten = \"9750\"\n")).unwrap();
+    let ran = run(home.path(), &["run", "--check-config", "--config", &name]);
+    let begins = [
+        format!("error: {name}:6:8: "),
+        format!("error: {name}:8:10: "),
+        format!("error: {name}: source \"default\": repository is empty"),
+        format!("error: {name}: source \"default\": prune_limit \"most\""),
+    ];
+    assert_eq!((ran.code, ran.err.lines().count()), (2, begins.len()), "{ran:?}");
+    for (line, begin) in ran.err.lines().zip(&begins) {
+        assert!(line.starts_with(begin), "{begin}: {ran:?}");
+    }
     std::fs::write(&file, "[[source]]\nrepository = \"/srv/shop.git\"\n").unwrap();
     let ran = run(home.path(), &["run", "--check-config", "--config", &name]);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -143,8 +143,10 @@ async fn state(desk: &Workstation, name: &str) -> Value {
 /// Returns the output, with the name taken out, and kubectl's own words.
 fn told(ran: &Ran, name: &str) -> (i32, String, String) {
     let plain = |text: &str| {
-        let mut text = text.replace(name, "X").replace("'kubectl rollout resume'", "'belay resume'");
-        text = text.replace("run rollout resume first", "run belay resume first");
+        // belay's hints name the workload.
+        let resume = "belay resume deployment.apps/X -n default";
+        let mut text = text.replace(name, "X").replace("kubectl rollout resume", resume);
+        text = text.replace("run rollout resume first", &format!("run {resume} first"));
         let lines = text.lines().map(|line| match line.strip_prefix("Error from server (") {
             Some(rest) => format!("error: {}", rest.split_once("): ").map_or(rest, |(_, message)| message)),
             None => line.to_owned(),

@@ -443,7 +443,7 @@ async fn a_retry_of_what_is_suspended_says_when_it_is_applied() {
     }
     let retried = office.desk.belay(&["retry", "web"]);
     assert_eq!(retried.code, 0, "{retried:?}");
-    let said = "; belay applies it again after belay resume-sync: deployment.apps/web is suspended (";
+    let said = "; belay applies it again after belay resume-sync deployment.apps/web -n default: it is suspended (";
     assert!(retried.err.contains(said), "{retried:?}");
     assert_eq!(image_of(&office.in_a_while().await), "web:1");
 }

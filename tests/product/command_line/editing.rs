@@ -137,6 +137,36 @@ fn secrets_beside_a_change_are_not_shown() {
     assert!(listed.out.contains("+        - name: PASSWORD\n") && !listed.out.contains("hunter2"), "{}", listed.out);
 }
 
+/// The keys are those of the manifest in the workload's namespace. There is no cluster here that could be asked.
+#[test]
+fn keys_are_those_of_the_manifest_in_the_namespace_of_the_workload() {
+    let copy = Copy::new();
+    let map = |namespace: &str, key: &str| {
+        format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: conf, namespace: {namespace}}}\ndata: {{{key}: x}}\n"
+        )
+    };
+    let web = WEB.replace("  name: web\n", "  name: api\n  namespace: b\n");
+    for (file, text) in [("conf-a.yaml", map("a", "one")), ("conf-b.yaml", map("b", "two")), ("api.yaml", web)] {
+        std::fs::write(copy.folder.join("shop").join(file), text).unwrap();
+    }
+    copy.git(&["add", "."]);
+    copy.git(&["commit", "-q", "-m", "Configuration"]);
+    let set = |words: &[&str]| copy.belay(&[&["set", "env"], words, &["--dry-run"]].concat());
+    let of_b = set(&["api", "-c", "app", "--from", "configmap/conf"]);
+    assert_eq!(of_b.code, 0, "{of_b:?}");
+    assert!(of_b.out.contains("- {name: TWO, valueFrom: ") && !of_b.out.contains("ONE"), "{}", of_b.out);
+    // In the namespace of the other workload is no such manifest.
+    let missing = set(&["web", "-c", "app", "--from", "configmap/conf"]);
+    let told = "there is no manifest of ConfigMap default/conf in .; say which keys it has: --keys KEY,KEY\n";
+    assert_eq!((missing.code, missing.err), (1, format!("error: {told}")), "{}", missing.out);
+    let named = set(&["web", "-c", "app", "--from", "secret/made-elsewhere", "--keys", "user,pass"]);
+    assert_eq!(named.code, 0, "{named:?}");
+    assert!(["USER", "PASS"].iter().all(|name| named.out.contains(&format!("name: {name}"))), "{named:?}");
+    let piped = copy.with_input(&["set", "env", "-f", "-", "web", "--from", "secret/keys"], WEB);
+    assert!(piped.code == 1 && piped.err.contains("--keys KEY,KEY"), "{piped:?}");
+}
+
 #[test]
 fn variables_are_set_and_removed_in_their_lines() {
     let copy = Copy::new();

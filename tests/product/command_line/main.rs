@@ -40,6 +40,7 @@ mod pushing;
 mod reading;
 mod reloading;
 mod render;
+mod retrying;
 mod rights;
 mod rolling_update;
 mod run;

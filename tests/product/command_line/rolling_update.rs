@@ -71,7 +71,7 @@ async fn refusals_say_what_to_do() {
     refused(&["none", "--rollback"], 1, "\"none\" not found");
     refused(&["none"], 2, "--image");
     refused(&["none", "other"], 1, "\"none\" not found");
-    refused(&["deployment/web", "--image=web:2"], 1, "say belay set image deployment/web CONTAINER=web:2");
+    refused(&["deployment/web", "--image=web:2"], 1, "say belay set image deployment/web -n default CONTAINER=web:2");
     refused(&[], 2, "<OLD>");
     refused(&["web", "--image=a", "--rollback"], 2, "cannot be used with");
     refused(&["web", "--image=a", "-f", "b.yaml"], 2, "cannot be used with");
@@ -142,9 +142,9 @@ async fn of_another_kind_it_says_what_does_it() {
     manifest["spec"]["selector"] = serde_json::json!({"matchLabels": {"app": "web"}});
     served.post("/apis/apps/v1/namespaces/default/deployments", &manifest).await;
     for (args, command) in [
-        (&["web", "--image=web:2"][..], "belay set image deployment/web app=web:2"),
-        (&["web", "web-b", "--image=web:2", "--dry-run"], "belay set image deployment/web app=web:2"),
-        (&["web", "--rollback"], "belay undo deployment/web"),
+        (&["web", "--image=web:2"][..], "belay set image deployment/web -n default app=web:2"),
+        (&["web", "web-b", "--image=web:2", "--dry-run"], "belay set image deployment/web -n default app=web:2"),
+        (&["web", "--rollback"], "belay undo deployment/web -n default"),
     ] {
         let ran = roll(&served, args);
         let told = ran.err.contains("web is a Deployment, no ReplicationController") && ran.err.contains(command);

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::program::{belay, run};
+use crate::program::{belay, run, uncoloured};
+use crate::reading::typed_in_a_terminal;
 use crate::served::Served;
 
 /// Returns the candidates of Tab for the last of some words.
@@ -83,23 +84,62 @@ fn every_command_has_a_page() {
     let whole = run(home.path(), &["man"]).out;
     assert!(whole.contains(".TH BELAY 1") && whole.contains("rolling"), "{whole}");
     let nested = run(home.path(), &["man", "set", "image"]);
-    assert!(nested.out.contains(".TH BELAY-SET-IMAGE 1 2026-11-21 \"belay "), "{nested:?}");
+    assert!(nested.out.contains(".TH BELAY-SET-IMAGE 1 2026-11-30 \"belay "), "{nested:?}");
     let none = run(home.path(), &["man", "histroy"]);
     assert!(none.code == 1 && none.err.contains("history"), "{none:?}");
 }
 
+/// A page on a terminal goes through `man`; in a pipe it is the source of the page.
 #[test]
-fn help_fits_a_screen_of_24_lines() {
+fn a_page_is_shown_on_a_terminal() {
+    use std::os::unix::fs::PermissionsExt as _;
+
     let home = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_belay");
+    let typed = |path: &str, words: &str| {
+        let typed = format!("PATH={path} '{program}' man {words}");
+        uncoloured(&typed_in_a_terminal(home.path(), 80, 24, &typed))
+    };
+    let help = typed("/nowhere", "set image");
+    assert!(help.contains("this machine has no man"), "{help}");
+    assert!(help.contains("Usage: belay set image") && help.contains("--container"), "{help}");
+    let man = home.path().join("man");
+    std::fs::write(&man, "#!/bin/sh\necho \"$# page: $1\"\ncat \"$1\"\n").unwrap();
+    std::fs::set_permissions(&man, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let shown = typed(&format!("{}:/usr/bin:/bin", home.path().display()), "history");
+    assert!(shown.starts_with("1 page: /") && shown.contains("/belay-history.1\n"), "{shown}");
+    assert!(shown.contains(".TH BELAY-HISTORY 1"), "{shown}");
+}
+
+/// Every command has a line with its description, below what people want to do.
+#[test]
+fn help_groups_the_commands_with_their_descriptions() {
+    let home = tempfile::tempdir().unwrap();
+    let whole = belay::cli::command();
     for args in [&["help"][..], &["--help"], &["-h"]] {
         let ran = run(home.path(), args);
         assert_eq!(ran.code, 0);
-        assert!(ran.out.lines().count() <= 24, "{}", ran.out);
-        for line in ran.out.lines() {
+        let lines: Vec<&str> = ran.out.lines().collect();
+        assert!(lines.len() <= 50, "{}", ran.out);
+        for line in &lines {
             assert!(line.chars().count() <= 80, "{line}");
         }
-        for command in ["demo", "status", "history", "rolling-update", "completions"] {
-            assert!(ran.out.contains(command), "{command}");
+        let titles = [
+            "Get started",
+            "Inspect",
+            "Roll back and hold",
+            "Edit manifests",
+            "Operate workloads",
+            "Preview",
+            "Migrate and set up",
+        ];
+        let is_title = |line: &&&str| titles.contains(*line) || **line == "Other";
+        assert_eq!(lines.iter().filter(is_title).copied().collect::<Vec<_>>(), titles, "{}", ran.out);
+        for command in whole.get_subcommands().filter(|command| command.get_name() != "help") {
+            let begin = format!("  {} ", command.get_name());
+            let of_it: Vec<&&str> = lines.iter().filter(|line| line.starts_with(&begin)).collect();
+            let about = command.get_about().unwrap().to_string();
+            assert!(of_it.len() == 1 && of_it[0].ends_with(&format!("  {about}")), "{begin}: {of_it:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::workstation::{Workstation, path};
 const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
 
 /// A Deployment as belay would have applied it: with its marks, and these annotations; its pods have a fate.
-async fn applied(desk: &Workstation, name: &str, fate: &str, deadline: u32, more: Value) {
+pub async fn applied(desk: &Workstation, name: &str, fate: &str, deadline: u32, more: Value) {
     let mut manifest: Value = serde_yaml::from_str(&deployment(name, "web:1", "")).unwrap();
     manifest["metadata"]["labels"] = json!({marks::SOURCE: "shop"});
     manifest["metadata"]["annotations"] = json!({marks::COMMIT: COMMIT});
@@ -39,7 +39,8 @@ fn hold(live: &Value) -> Value {
     json!({marks::HOLD: hold.to_annotation()})
 }
 
-async fn held(desk: &Workstation, name: &str, fate: &str) {
+/// The same with a hold.
+pub async fn held(desk: &Workstation, name: &str, fate: &str) {
     applied(desk, name, fate, 600, json!({})).await;
     let live = desk.get(&path("deployments", name)).await.unwrap();
     applied(desk, name, fate, 600, hold(&live)).await;
@@ -114,6 +115,30 @@ async fn every_state_has_its_words() {
     assert_eq!(yaml["workloads"][0]["driftedBy"], "kubectl-edit");
     let labelled = desk.belay(&["status", "-l", "app=none"]);
     assert_eq!(labelled.out, "belay has applied no workload in namespace default (-A: in all).\n");
+}
+
+/// The most harmful rows come first, and `--state` keeps those of some states.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_filtered_and_sorted_by_state() {
+    let desk = told().await;
+    let names = |more: &[&str]| -> Vec<String> {
+        let ran = desk.belay(&[&["status", "-o", "name"], more].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out.lines().map(|line| line.trim_start_matches("deployment/").to_owned()).collect()
+    };
+    // Two of them have no available pod.
+    let all = ["f-rolling-back", "e-under-way", "c-held", "d-suspended", "a-complete", "b-drifted"];
+    assert_eq!(names(&[]), all);
+    assert_eq!(names(&["--state", "suspended,held"]), ["c-held", "d-suspended"]);
+    assert_eq!(names(&["--state", "complete", "--state", "held"]), ["c-held", "a-complete", "b-drifted"]);
+    let json: Value = serde_json::from_str(&desk.belay(&["status", "--state", "held", "-o", "json"]).out).unwrap();
+    let workloads = json["workloads"].as_array().unwrap();
+    assert!(workloads.len() == 1 && workloads[0]["object"]["name"] == "c-held", "{json:#}");
+    let none = desk.belay(&["status", "--state", "failed,rejected"]);
+    let told = "No object in namespace default is failed or rejected (-A: in all).\n";
+    assert_eq!((none.code, none.out.lines().last()), (0, told.lines().next()), "{none:?}");
+    let odd = desk.belay(&["status", "--state", "broken"]);
+    assert!(odd.code == 2 && odd.err.contains("rollback-failed"), "{odd:?}");
 }
 
 /// Returns one version of a workload with three pods, as belay would have applied it; its pods have a fate.

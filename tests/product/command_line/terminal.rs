@@ -81,6 +81,37 @@ async fn width_and_colour_are_the_terminals() {
     }
 }
 
+/// Work that takes longer than a second is shown in one line that goes away, on a terminal only.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_longer_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let line = "status --commit 0123abcd --wait --timeout 2500ms --state-dir state";
+    let Some(shown) = on_a_terminal(home.path(), home.path(), 60, line, "") else { return };
+    assert_eq!(shown.code, 4, "{shown:?}");
+    assert!(shown.out.starts_with("\r\x1b[Kwaiting for commit 0123abcd ("), "{shown:?}");
+    let (_, last) = shown.out.rsplit_once("\r\x1b[K").unwrap();
+    assert!(last.starts_with("error: commit 0123abcd is not through after 2s500ms"), "{shown:?}");
+    let mut piped = belay(home.path());
+    piped.args(line.split(' '));
+    let piped = finish(piped, "");
+    assert!(piped.code == 4 && !piped.err.contains("waiting for commit"), "{piped:?}");
+}
+
+/// A first fetch that takes long is shown. The line is gone before the log goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_fetch_is_shown() {
+    let home = tempfile::tempdir().unwrap();
+    // A server that takes connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let repository = format!("http://{}/shop.git", silent.local_addr().unwrap());
+    let line = format!("run --embedded --once --timeout 3s --repository {repository} --state-dir state");
+    let Some(shown) = on_a_terminal(home.path(), home.path(), 100, &line, "") else { return };
+    let drawn = "\r\x1b[Ksource default: fetching the repository (";
+    assert!(shown.code != 0 && shown.out.contains(drawn), "{shown:?}");
+    let (_, last) = shown.out.rsplit_once("fetching the repository (").unwrap();
+    assert!(last.split_once(')').unwrap().1.starts_with("\r\x1b[K"), "{shown:?}");
+}
+
 /// Returns a text of a terminal without line ends and colours.
 fn without_colours(text: &str) -> String {
     let mut left = String::new();

@@ -152,6 +152,16 @@ async fn once_ends_with_what_is_missing() {
         let retried = stage.run(&["retry", object, "-n", namespace]);
         assert!(retried.code == 0 && retried.out.contains("will be tried again"), "{retried:?}");
     }
+    let asked = stage.run(&["retry", "--all", "-A"]);
+    assert_eq!(asked.code, 1, "{asked:?}");
+    assert!(asked.err.contains("configmap/settings -n later"), "{asked:?}");
+    let one = stage.run(&["retry", "--all", "-n", "default", "-o", "json"]);
+    assert_eq!(
+        (one.code, serde_json::from_str::<serde_json::Value>(&one.out).unwrap()),
+        (0, serde_json::json!({"triedAgain": ["Widget default/one"]}))
+    );
+    let all = stage.run(&["retry", "--all", "-A", "--yes"]);
+    assert!(all.code == 0 && all.out.matches("will be tried again").count() == 2, "{all:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -225,7 +235,10 @@ async fn a_wait_tells_what_happens_and_ends_where_only_a_hand_helps() {
     let waited = stage.run(&["status", "--commit", &commit, "--wait", "--timeout", "60s"]);
     drop((daemon.kill(), daemon.wait()));
     assert_eq!(waited.code, 3, "{waited:?}\n{}", stage.log());
-    assert!(waited.out.contains("Deployment default/web: is paused (belay resume deployment/web"), "{waited:?}");
+    assert!(
+        waited.out.contains("Deployment default/web: is paused (belay resume deployment.apps/web -n default"),
+        "{waited:?}"
+    );
     assert!(waited.err.contains("Deployment default/web: progressing: "), "{waited:?}");
 }
 

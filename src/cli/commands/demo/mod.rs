@@ -25,7 +25,7 @@ use witness::Witness;
 /// The arguments of `belay demo`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Leave all of it running afterwards, to be played with, until Ctrl-C
+    /// Keep the cluster and the daemon running afterwards, until Ctrl-C
     #[arg(long)]
     keep: bool,
 }

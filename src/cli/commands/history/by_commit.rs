@@ -85,7 +85,7 @@ pub(in crate::cli) fn print(view: &HistoryView, commits: &[CommitRecords], forma
 fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECTS", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
-        headings.push("SOURCES");
+        headings.extend(["BEGAN", "SOURCES"]);
     }
     let mut table = Table::new(&headings).whole(&["OBJECTS"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
     for one in commits {
@@ -104,6 +104,7 @@ fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Tim
         ];
         if format == Format::Wide {
             let sources: BTreeSet<&str> = records.iter().map(|record| record.source.as_str()).collect();
+            row.push(format!("{began:.0}").into());
             row.push(sources.into_iter().collect::<Vec<_>>().join(", ").into());
         }
         table.row(row);

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use self::by_commit::is_explained;
 use self::stats::Each;
 use crate::cli::Globals;
 use crate::cli::args::nearest::there_is;
 use crate::cli::args::target;
+use crate::cli::args::time_given::TimeGiven;
 use crate::cli::args::workload::Named;
 use crate::cli::exit::Exit;
 use crate::cli::output::answer::HistoryAnswer;
@@ -22,7 +24,6 @@ use crate::cli::output::{Format, age, cut, duration, plain, say, say_value, term
 use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::service::Service;
 use crate::clock::Clock;
-use crate::config::Span;
 use crate::history::{FAILED, History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Record, Trigger};
@@ -30,43 +31,47 @@ use belay_core::rollout::{Outcome, Record, Trigger};
 /// The arguments of `belay history`.
 #[derive(clap::Args, Debug, Default)]
 pub struct Args {
-    /// Only this object: NAME or KIND/NAME
+    /// Show only this object: NAME or KIND/NAME
     workload: Option<Named>,
-    /// Only commits whose id begins so
+    /// Filter by the beginning of the commit's id
     #[arg(long, value_name = "ID")]
     commit: Option<String>,
-    /// Only commits by somebody in whose name or address this stands
+    /// Filter by author: a part of the name or address
     #[arg(long, value_name = "TEXT")]
     author: Option<String>,
-    /// Only what was taken up in this last time, 2h or 7d
+    /// Show rollouts that began at this time or later: 2h, 7d, 2026-11-19, 2026-11-19T08:00:00Z; a date is one of the
+    /// time zone of this machine
     #[arg(long, value_name = "TIME")]
-    since: Option<Span>,
-    /// Only what failed
+    since: Option<TimeGiven>,
+    /// Show rollouts that began before this time, or on this day or earlier; written as for --since
+    #[arg(long, value_name = "TIME")]
+    until: Option<TimeGiven>,
+    /// Show only failures
     #[arg(long)]
     failed: bool,
-    /// Also what did not change
+    /// Show objects that did not change, too
     #[arg(long)]
     all: bool,
-    /// A line for each object, not for each commit; as with WORKLOAD and --commit
+    /// Show a line for each object, not for each commit; WORKLOAD and --commit imply it
     #[arg(long)]
     objects: bool,
-    /// All namespaces, also where -n names one
+    /// Show all namespaces, even if -n names one
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Only this source
+    /// Filter by source
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// At most so many lines; as JSON and YAML, so many objects
+    /// Show at most this number of lines; with -o json and -o yaml, of objects
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
-    /// Instead, how often is deployed, how long that takes, how often it fails, how soon that is mended; of the last 30
-    /// days where --since does not say otherwise
+    /// Show figures instead: how often is deployed, the lead time, the share of failures, the time to restore; of the
+    /// last 30 days, or since --since
     #[arg(long, conflicts_with_all = ["workload", "commit", "author", "failed", "all", "objects"])]
     stats: bool,
-    /// One line of numbers for each what
+    /// Group the figures
     #[arg(long, value_enum, value_name = "WHAT", default_value_t, requires = "stats")]
     by: Each,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -82,6 +87,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         commit,
         author,
         since,
+        until,
         failed,
         all,
         objects,
@@ -93,10 +99,11 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         output,
     } = args;
     let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
-    let since = since.map(|Span(since)| now.checked_sub(since)).transpose().context("--since goes back too far")?;
+    let (since, until) = bounds(since, until, now)?;
     if stats {
-        let since = since.map_or_else(|| now.checked_sub(STATS), Ok).context("the clock is before 1970")?;
-        stats::print(&view.history, source, since, now, by, output)?;
+        let until = until.unwrap_or(now);
+        let since = since.map_or_else(|| until.checked_sub(STATS), Ok).context("the clock is before 1970")?;
+        stats::print(&view.history, source, (since, until), by, output)?;
         return Ok(Exit::Done);
     }
     let kind = workload.as_ref().and_then(|named| named.kind.clone());
@@ -108,6 +115,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         commit,
         author,
         since,
+        until,
         outcomes: match (failed, all) {
             (true, _) => FAILED.into_iter().collect(),
             (false, true) => Default::default(),
@@ -130,6 +138,23 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     print(&view, &records, output, now)?;
     Ok(Exit::Done)
+}
+
+/// Returns the times of `--since` and `--until`.
+fn bounds(
+    since: Option<TimeGiven>,
+    until: Option<TimeGiven>,
+    now: Timestamp,
+) -> anyhow::Result<(Option<Timestamp>, Option<Timestamp>)> {
+    let zone = TimeZone::system();
+    let since = since.map(|since| since.begin(now, &zone)).transpose().context("--since")?;
+    let until = until.map(|until| until.end(now, &zone)).transpose().context("--until")?;
+    if let (Some(since), Some(until)) = (since, until)
+        && until <= since
+    {
+        bail!("--until {until:.0} is not after --since {since:.0}: no rollout can be between them");
+    }
+    Ok((since, until))
 }
 
 /// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. An author, a
@@ -207,7 +232,7 @@ pub(in crate::cli) fn print(
 fn table(view: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
-        headings.extend(["REVISION", "TRIGGER", "PLACE", "SOURCE"]);
+        headings.extend(["BEGAN", "REVISION", "TRIGGER", "PLACE", "SOURCE"]);
     }
     let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
     for record in records {
@@ -226,6 +251,7 @@ fn table(view: &HistoryView, records: &[Record], format: Format, now: Timestamp)
         ];
         if format == Format::Wide {
             let text = |value: Option<String>| Cell::from(value.unwrap_or_else(|| "-".to_owned()));
+            row.push(format!("{:.0}", record.started).into());
             row.push(text(record.revision.map(|revision| revision.to_string())));
             row.push(triggered(&record.trigger).into());
             row.push(text(record.place.as_ref().map(ToString::to_string)));

@@ -20,12 +20,11 @@ pub enum Each {
     Month,
 }
 
-/// Prints the numbers of one source or of all, from `since` until `now`.
+/// Prints the numbers of one source or of all, of the rollouts from `since` until `until`.
 pub(in crate::cli) fn print(
     history: &History,
     source: Option<String>,
-    since: Timestamp,
-    now: Timestamp,
+    (since, until): (Timestamp, Timestamp),
     each: Each,
     format: Format,
 ) -> anyhow::Result<()> {
@@ -34,13 +33,13 @@ pub(in crate::cli) fn print(
         Each::Workload => By::Workload,
         Each::Month => By::Month,
     };
-    let all = history.stats(&StatsQuery { source, since, until: now, by })?;
+    let all = history.stats(&StatsQuery { source, since, until, by })?;
     let kept_since = history.kept_since(since)?;
-    let time = now.duration_since(since);
+    let time = until.duration_since(since);
     match format {
         Format::Json | Format::Yaml => {
             let stats = all.iter().map(|line| LineAnswer::of(line, time)).collect();
-            say_value(&StatsAnswer { since, until: now, kept_since, stats }, format)?;
+            say_value(&StatsAnswer { since, until, kept_since, stats }, format)?;
         }
         Format::Name => all.iter().for_each(|line| say(&line.of)),
         Format::Table | Format::Wide if all.is_empty() => say("No rollout ended in this time."),

@@ -34,13 +34,13 @@ Examples:
   belay import clusters/production/*.yaml >> belay.toml
   kubectl get applications -n argocd -o yaml | belay import -")]
 pub struct Args {
-    /// The files with Kustomization and GitRepository, HelmRelease or Application, read as one; - for standard input
+    /// The files with Kustomization and GitRepository, HelmRelease or Application, read as one; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
-    /// The repository of objects whose GitRepository is not among what is read
+    /// Set the repository of objects whose GitRepository is not in the files
     #[arg(long, value_name = "URL")]
     repository: Option<String>,
-    /// Output format; a table is the text of a configuration
+    /// Select the output format; without it the text of a configuration is printed
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

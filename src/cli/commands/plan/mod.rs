@@ -13,9 +13,10 @@ use jiff::Timestamp;
 use self::plan_text::{Stale, waits, what};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
+use crate::cli::output::activity::during;
 use crate::cli::output::answer::{ActionWord, PlanAnswer, StepAnswer};
 use crate::cli::output::diff::{self, Unified};
-use crate::cli::output::{Format, output_width, plain, progress, say, say_value};
+use crate::cli::output::{Format, counted, output_width, plain, progress, say, say_value};
 use crate::cli::session::configured::{Reading, configured};
 use crate::cli::worktree::folder::{self, Folder};
 use crate::clock::Clock;
@@ -33,26 +34,26 @@ use belay_core::rollout::{
 /// The arguments of `belay plan`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A revision of the Git working copy here: HEAD, a branch, a commit; instead of a folder as it is now
+    /// The revision of the Git working copy here: HEAD, a branch, a commit [default: the folder as it is now]
     #[arg(value_name = "REV", conflicts_with = "from")]
     revision: Option<String>,
-    /// The folder in that revision with the manifests [default: all; with --config all that its source follows]
+    /// Read this folder of the revision [default: all; with --config all that its source follows]
     #[arg(long, value_name = "DIR", requires = "revision")]
     path: Option<String>,
-    /// The folder with the manifests, committed or not [default: the present one; with --config all that its source follows]
+    /// Read this folder, committed or not [default: the present one; with --config all that its source follows]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// The name of the source that the manifests are for [default: the only one of --config, without it "default"]
+    /// Plan for this source [default: the only one of --config, without it "default"]
     #[arg(long, value_name = "NAME")]
     source: Option<String>,
-    /// Workloads are rolled out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source says
+    /// Roll workloads out with the ConfigMaps and Secrets that they read, as `roll_on_config = true` of the source does
     #[arg(long)]
     roll_on_config: bool,
-    /// The configuration of the daemon: what its source says of `path`, `include`, `exclude`, `render`, `helm`,
-    /// `ignore`, `prune`, `prune_limit`, `roll_on_config` and `context` counts
+    /// Plan as a source of the daemon's configuration does: by its `path`, `include`, `exclude`, `render`, `helm`,
+    /// `ignore`, `prune`, `prune_limit`, `roll_on_config` and `context`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: PlanFormat,
 }
@@ -108,9 +109,12 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     });
     let unreadable = complaints.iter().any(|complaint| complaint.object.is_none());
     let leaving = Leaving { config: &of_source, commit: &commit, mentioned: &mentioned, unreadable };
-    let Plan { source, head, mut planned } = plan_once(&cluster, &of_source.name, &commit.id, wanted).await?;
+    let planning = format!("planning {}", counted(wanted.len(), "object"));
+    let Plan { source, head, mut planned } =
+        during(&planning, plan_once(&cluster, &of_source.name, &commit.id, wanted)).await?;
     leave_finished(&cluster, &of_source, &mut planned).await;
-    let LeavingPlan { planned: left, beyond_limit } = plan_leaving(&cluster, leaving).await?;
+    let LeavingPlan { planned: left, beyond_limit } =
+        during("looking for objects that have left the repository", plan_leaving(&cluster, leaving)).await?;
     planned.extend(left);
     let plan = Plan::new(source, head, planned);
     let differs = !plan.is_empty() || beyond_limit.is_some();

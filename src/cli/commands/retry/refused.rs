@@ -22,8 +22,11 @@ pub(super) type Refused = BTreeMap<ObjectKey, (String, String)>;
 /// Takes those words off the list that name an object which the daemon's history knows to be refused or to wait. Without that
 /// history, none.
 pub(super) fn take_refused(globals: &Globals, on: &mut On, namespace: &str) -> Refused {
-    let history = globals.history_to_look_at().ok().and_then(|location| location.read().ok());
-    let known = history.and_then(|history| refused(&history).ok()).unwrap_or_default();
+    let known = known(globals, |history| {
+        let mut known = refused(history)?;
+        known.extend(waiting(history)?);
+        Ok(known)
+    });
     let mut taken = Refused::new();
     on.workloads.retain(|word| {
         let meant: Vec<_> = known.iter().filter(|(key, _)| means(word, key, namespace)).collect();
@@ -34,7 +37,22 @@ pub(super) fn take_refused(globals: &Globals, on: &mut On, namespace: &str) -> R
     taken
 }
 
-/// Returns the refused and waiting objects of all sources.
+/// Returns the objects in a namespace and those in none, or in all, that the daemon's history knows to be refused or
+/// given up. Without that history, none.
+pub(super) fn all(globals: &Globals, namespace: Option<&str>) -> Refused {
+    let mut all = known(globals, refused);
+    let is_here =
+        |key: &ObjectKey| namespace.is_none() || key.namespace.is_none() || key.namespace.as_deref() == namespace;
+    all.retain(|key, _| is_here(key));
+    all
+}
+
+fn known(globals: &Globals, of: impl Fn(&History) -> Result<Refused, HistoryError>) -> Refused {
+    let history = globals.history_to_look_at().ok().and_then(|location| location.read().ok());
+    history.and_then(|history| of(&history).ok()).unwrap_or_default()
+}
+
+/// Returns the refused objects of all sources, and those that were given up.
 fn refused(history: &History) -> Result<Refused, HistoryError> {
     let mut found = Refused::new();
     for source in history.followed()?.into_iter().map(|followed| followed.source) {
@@ -46,11 +64,17 @@ fn refused(history: &History) -> Result<Refused, HistoryError> {
                 found.insert(key, (source.clone(), why));
             }
         }
-        for record in history.open_records(&source)? {
-            if record.outcome == Outcome::Waiting {
-                found.insert(record.object, (source.clone(), "it waits".to_owned()));
-            }
-        }
+    }
+    Ok(found)
+}
+
+/// Returns the waiting objects of all sources.
+fn waiting(history: &History) -> Result<Refused, HistoryError> {
+    let mut found = Refused::new();
+    for source in history.followed()?.into_iter().map(|followed| followed.source) {
+        let open = history.open_records(&source)?.into_iter();
+        let waiting = open.filter(|record| record.outcome == Outcome::Waiting);
+        found.extend(waiting.map(|record| (record.object, (source.clone(), "it waits".to_owned()))));
     }
     Ok(found)
 }
@@ -67,8 +91,8 @@ fn means(word: &str, key: &ObjectKey, namespace: &str) -> bool {
     here && named
 }
 
-/// Asks the daemons of these objects to try them again.
-pub(super) async fn ask(cluster: &Cluster, on: &On, refused: &Refused) -> anyhow::Result<()> {
+/// Asks the daemons of these objects to try them again. `is_alone` is true unless the command prints other objects, too.
+pub(super) async fn ask(cluster: &Cluster, on: &On, refused: &Refused, is_alone: bool) -> anyhow::Result<()> {
     let mut by_source: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (key, (source, _)) in refused {
         by_source.entry(source).or_default().insert(key.to_string());
@@ -79,20 +103,22 @@ pub(super) async fn ask(cluster: &Cluster, on: &On, refused: &Refused) -> anyhow
         let request = RetryRequest { objects, at: Clock::system().now() };
         leases.annotate(source, marks::RETRY, &request, mode).await?;
     }
-    tell(on, refused)
+    tell(on, refused, is_alone)
 }
 
-fn tell(on: &On, refused: &Refused) -> anyhow::Result<()> {
+fn tell(on: &On, refused: &Refused, is_alone: bool) -> anyhow::Result<()> {
     let tried = if on.dry_run { " (server dry run)" } else { "" };
     for (key, (_, why)) in refused {
         progress(format!("note: {}: {why}", named(key)));
         match on.output {
             Format::Table | Format::Wide => say(format!("{} will be tried again{tried}", named(key))),
             Format::Name => say(named(key)),
-            Format::Json | Format::Yaml => {}
+            Format::Json | Format::Yaml if is_alone => {}
+            // Standard output has one document.
+            Format::Json | Format::Yaml => progress(format!("{} will be tried again{tried}", named(key))),
         }
     }
-    if matches!(on.output, Format::Json | Format::Yaml) {
+    if is_alone && matches!(on.output, Format::Json | Format::Yaml) {
         let names: Vec<String> = refused.keys().map(ToString::to_string).collect();
         say_value(&json!({"triedAgain": names}), on.output)?;
     }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::Connections;
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
+use crate::cli::output::activity::during;
 use crate::cli::output::{plain, progress, say};
 use crate::config::{Config, NotifyConfig, SourceConfig, read_secret};
 use crate::daemon::{CommitTree, credentials, what_to_follow};
@@ -23,11 +24,13 @@ pub(super) async fn check(globals: &Globals, config: &Config, online: bool) -> a
     let mut wrong = unreadable(config);
     if online {
         for source in &config.source {
-            match reach_repository(source).await {
+            let fetching = format!("source {}: fetching the repository", source.name);
+            match during(&fetching, reach_repository(source)).await {
                 Ok(head) => say(plain(&format!("source {}: the repository is reached, and is at {head}", source.name))),
                 Err(error) => wrong.push(format!("source {}: {error:#}", source.name)),
             }
-            match reach_cluster(globals, config, source).await {
+            let connecting = format!("source {}: connecting to the cluster", source.name);
+            match during(&connecting, reach_cluster(globals, config, source)).await {
                 Ok(told) => say(plain(&format!("source {}: the cluster is reached: {told}", source.name))),
                 Err(error) => wrong.push(format!("source {}: {error:#}", source.name)),
             }

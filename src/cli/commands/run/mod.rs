@@ -1,6 +1,8 @@
 //! `belay run`
 
 mod check_config;
+mod first_plan;
+mod once;
 mod reload;
 mod systemd;
 
@@ -18,7 +20,7 @@ use reload::{Receivers, Reloader};
 use super::version;
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
-use crate::cli::output::{Format, plain, progress, say, say_value};
+use crate::cli::output::{Format, say, say_value};
 use crate::cli::session::connect::{EMBEDDED_KUBECONFIG, Programs};
 use crate::cli::session::embedded::{self, Embedded, new_token, write_kubeconfig};
 use crate::cli::session::identity;
@@ -30,60 +32,59 @@ use crate::config::{
     self, ClusterConfig, Config, ConfigError, LimitsConfig, RenderConfig, SourceConfig, Span, StateConfig, WebConfig,
     read_config_text,
 };
-use crate::daemon::{Daemon, LookRequest, Pruning, SourceStatus, Status, answer_commands};
+use crate::daemon::{Daemon, LookRequest, Pruning, answer_commands};
 use crate::git::Location;
 use crate::history::{History, HistoryLocation, OpenedHistory, Retention};
 use crate::render::Tools;
 use crate::state_folder::StateFolder;
 use crate::telemetry::{self, LogFormat, Systemd};
 use crate::web::{Hook, Shown, ShownSources, Web, forge};
-use belay_core::rollout::{ObjectState, SourceState};
 use minicluster::MiniCluster;
 
 /// The arguments of `belay run`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The configuration file [default: /etc/belay/belay.toml]
+    /// Read this configuration file [default: /etc/belay/belay.toml]
     #[arg(long, value_name = "FILE", conflicts_with = "repository")]
     config: Option<PathBuf>,
     /// Follow this repository instead: a path on this machine, or an https or ssh URL
     #[arg(long, value_name = "REPOSITORY")]
     repository: Option<String>,
-    /// Its branch
+    /// Follow this branch
     #[arg(long, value_name = "NAME", requires = "repository")]
     branch: Option<String>,
-    /// The folder in it; may be given several times, and hold `*`
+    /// Follow this folder of it; may be given several times, and hold `*`
     #[arg(long, value_name = "PATH", requires = "repository")]
     path: Vec<String>,
-    /// Period between two fetches of the repository
+    /// Fetch the repository at this interval
     #[arg(long, value_name = "TIME", requires = "repository")]
     interval: Option<Span>,
-    /// The source's name
+    /// Name the source
     #[arg(long, value_name = "NAME", requires = "repository")]
     name: Option<String>,
     /// Stop when the present head is through: 0 complete, 3 something failed, 4 timed out, 1 the repository or the cluster
     /// can't be reached
     #[arg(long)]
     once: bool,
-    /// With --once: how long it may take
+    /// Stop --once after this time
     #[arg(long, value_name = "TIME", default_value = "15m", requires = "once")]
     timeout: Span,
-    /// Against an embedded cluster of its own instead of a real one
+    /// Roll out to an embedded cluster of its own
     #[arg(long)]
     embedded: bool,
-    /// Delete whatever has left the repository, also beyond prune_limit; only if the source prunes at all
+    /// Delete all objects that have left the repository, even beyond prune_limit; only if the source prunes
     #[arg(long)]
     allow_prune: bool,
-    /// Only say whether the configuration can be used, and every file that it names
+    /// Check the configuration and every file that it names, and run nothing
     #[arg(long)]
     check_config: bool,
-    /// With --check-config: also fetch each repository, into a folder that goes again, and ask each cluster
+    /// Fetch each repository, too, into a temporary folder, and connect to each cluster; with --check-config
     #[arg(long, requires = "check_config")]
     online: bool,
-    /// Only print the JSON schema of the configuration file
+    /// Print the JSON schema of the configuration file, and run nothing
     #[arg(long)]
     print_config_schema: bool,
-    /// Only print the reference of the configuration file, as Markdown
+    /// Print the reference of the configuration file as Markdown, and run nothing
     #[arg(long, hide = true)]
     print_config_reference: bool,
     /// Log one JSON object a line
@@ -125,7 +126,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let _web = open_web(&config, &daemon, sources, &location, &clock).await?;
     let answering = tokio::spawn(answer_commands(status.clone(), state.clone()));
     let systemd = Systemd::of_this_process();
-    tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), status.clone()));
+    tell_of_the_work(&args, &systemd, &daemon);
     let reloader = Reloader {
         file: config_file(&args),
         connections,
@@ -141,7 +142,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         biased;
         () = signals::asked_to_stop() => info!("asked to stop"),
         why = identity.until_lost() => lost = Some(why),
-        () = settled(status.clone(), &config.source), if args.once => {}
+        () = once::settled(status.clone(), &config.source), if args.once => {}
         () = tokio::time::sleep(args.timeout.0), if args.once => timed_out = true,
         ended = &mut running => ended.context("the daemon ended badly")?,
     }
@@ -159,8 +160,17 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     match lost {
         Some(why) => bail!(why),
-        None if args.once => how_it_went(&last, timed_out.then_some(args.timeout)),
+        None if args.once => once::how_it_went(&last, timed_out.then_some(args.timeout)),
         None => Ok(Exit::Done),
+    }
+}
+
+/// Tells systemd, and a person at a terminal, of the daemon's work.
+fn tell_of_the_work(args: &Args, systemd: &Systemd, daemon: &Daemon) {
+    tokio::spawn(systemd::tell(systemd.clone(), daemon.liveness(), daemon.status()));
+    // Lines for programs are not mixed with one for people.
+    if !args.log_json {
+        tokio::spawn(first_plan::show(daemon.status()));
     }
 }
 
@@ -279,44 +289,6 @@ fn tell_of_the_configuration(args: &Args) -> anyhow::Result<bool> {
     Ok(args.print_config_schema || args.print_config_reference)
 }
 
-/// Returns the result of a run that ends by itself, by the state of each source's head: the same each time that the
-/// same head is found. A problem is reported with its reason.
-fn how_it_went(status: &Status, timed_out: Option<Span>) -> anyhow::Result<Exit> {
-    let unreadable: Vec<String> = status
-        .sources
-        .iter()
-        .filter_map(|(name, source)| Some(format!("source {name}: {}", source.obstacles.unreadable.as_ref()?)))
-        .collect();
-    if !unreadable.is_empty() {
-        bail!(unreadable.join("\n"));
-    }
-    if let Some(timeout) = timed_out {
-        let unsettled = || status.sources.iter().filter(|(_, source)| !source.settled);
-        for (name, source) in unsettled() {
-            progress(format!("error: source {name} is not through after {timeout}: {}", source.summary()));
-            source.unfinished().iter().for_each(|line| progress(plain(&format!("  {line}"))));
-        }
-        let blocked = unsettled().any(|(_, source)| source.blocked_by().is_some());
-        return Ok(if blocked { Exit::Error } else { Exit::TimedOut });
-    }
-    let unwell: Vec<(&String, &SourceStatus)> = status.sources.iter().filter(|(_, source)| !is_well(source)).collect();
-    for (name, source) in &unwell {
-        progress(plain(&format!("error: source {name}: {}", source.summary())));
-        let troubles = source.obstacles.trouble.iter().map(|(place, message)| format!("{place}: {message}"));
-        source.wrong().into_iter().chain(troubles).for_each(|line| progress(plain(&format!("  {line}"))));
-    }
-    Ok(if unwell.is_empty() { Exit::Done } else { Exit::No })
-}
-
-/// Returns true when every object in the head of a source is live, apart from those that somebody asked to leave alone, and
-/// nothing is in the way of the rest.
-fn is_well(source: &SourceStatus) -> bool {
-    let obstacles = &source.obstacles;
-    let is_degraded = source.state() == SourceState::Degraded;
-    let is_free = obstacles.waits.is_none() && obstacles.trouble.is_empty();
-    is_free && !is_degraded && source.counts().of(ObjectState::Waiting) == 0
-}
-
 /// Prints the followed branch and the renderers of each source, for a check of the configuration.
 fn tell_of_the_sources(args: &Args, config: &Config, tools: &Tools) -> anyhow::Result<()> {
     for source in &config.source {
@@ -386,26 +358,4 @@ async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
     write_kubeconfig(&kubeconfig, &embedded.kubeconfig)?;
     info!(server = embedded.server.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
     Ok(embedded)
-}
-
-/// Returns when every source is through with its head, or waits for one that is, and that is not complete.
-async fn settled(mut status: watch::Receiver<Status>, sources: &[SourceConfig]) {
-    let in_vain = |status: &Status, name: &str| {
-        let before = sources.iter().find(|source| source.name == name).and_then(|source| source.after.as_ref());
-        before.and_then(|before| status.sources.get(before)).is_some_and(|before| {
-            before.obstacles.unreadable.is_some()
-                || before.obstacles.waits.is_some()
-                || before.settled && before.complete.is_none()
-        })
-    };
-    let all = |status: &Status| {
-        let through = |(name, source): (&String, &SourceStatus)| {
-            let hopeless =
-                source.obstacles.unreadable.is_some() || source.obstacles.waits.is_some() && in_vain(status, name);
-            source.settled || hopeless
-        };
-        !status.sources.is_empty() && status.sources.iter().all(through)
-    };
-    // The daemon that publishes it runs as long as anybody waits for this.
-    let _ = status.wait_for(all).await;
 }

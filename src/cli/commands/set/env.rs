@@ -1,13 +1,13 @@
 //! `belay set env WORKLOAD NAME=VALUE NAME- …`
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use serde_json::Value;
 
 use super::containers::{matching, patch_of};
 use super::env_args::Args;
 use super::env_list;
 use super::env_variables::{EnvSource, Variables};
-use super::{Change, change, in_pods, of, open};
+use super::{Change, change, env_keys, in_pods, of};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::worktree::edit_op::Op;
@@ -20,7 +20,7 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
         return env_list::run(globals, &args, &words).await;
     }
     if let Some(from) = &args.from {
-        add_all_of(globals, &args, from, &mut variables).await?;
+        add_all_of(globals, &args, (from, &words), &mut variables).await?;
     }
     if variables.set.is_empty() && variables.remove.is_empty() {
         bail!("no variable: say NAME=VALUE, NAME- to remove one, or --list");
@@ -28,9 +28,13 @@ pub(super) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     change(globals, &args.place, &words, &variables).await
 }
 
-/// Returns one variable for each key of a ConfigMap or Secret: of the manifest here, or else of the object in the
-/// cluster.
-async fn add_all_of(globals: &Globals, args: &Args, from: &str, variables: &mut Variables) -> anyhow::Result<()> {
+/// Adds one variable for each key of a ConfigMap or Secret.
+async fn add_all_of(
+    globals: &Globals,
+    args: &Args,
+    (from, words): (&str, &[String]),
+    variables: &mut Variables,
+) -> anyhow::Result<()> {
     let (kind, name) = from.split_once('/').unwrap_or((from, ""));
     let (kind, field) = match kind.to_ascii_lowercase().as_str() {
         "configmap" | "configmaps" | "cm" => ("ConfigMap", "configMapKeyRef"),
@@ -40,54 +44,12 @@ async fn add_all_of(globals: &Globals, args: &Args, from: &str, variables: &mut 
     if name.is_empty() {
         bail!("{from:?} is not configmap/NAME or secret/NAME");
     }
-    let mut keys = keys_of(globals, args, kind, name).await?;
-    if !args.keys.is_empty() {
-        if let Some(odd) = args.keys.iter().find(|wanted| !keys.contains(wanted)) {
-            bail!("{kind} {name} has no key {odd:?}; it has {}", keys.join(", "));
-        }
-        keys.retain(|key| args.keys.contains(key));
-    }
-    for key in keys {
+    for key in env_keys::wanted(globals, args, words, (kind, name)).await? {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c.to_ascii_uppercase() } else { '_' };
         let variable = format!("{}{}", args.prefix, key.chars().map(plain).collect::<String>());
         variables.set(&variable, EnvSource::Reference { field, name: name.to_owned(), key })?;
     }
     Ok(())
-}
-
-async fn keys_of(globals: &Globals, args: &Args, kind: &str, name: &str) -> anyhow::Result<Vec<String>> {
-    let keys = |object: &Value| {
-        let all = ["data", "stringData", "binaryData"].into_iter();
-        let mut keys: Vec<String> =
-            all.flat_map(|field| object[field].as_object().into_iter().flatten()).map(|(key, _)| key.clone()).collect();
-        keys.sort();
-        keys.dedup();
-        keys
-    };
-    if !args.place.live && args.place.filename.is_none() {
-        let worktree = open(globals, &args.place)?;
-        let here = globals.namespace.as_deref();
-        let found = worktree.manifests().find(|(_, manifest)| {
-            let object = &manifest.key;
-            object.kind == kind
-                && object.group.is_empty()
-                && object.name == name
-                && here.is_none_or(|here| object.namespace.as_deref() == Some(here))
-        });
-        if let Some((_, manifest)) = found {
-            return Ok(keys(&manifest.value()));
-        }
-    }
-    let nowhere = || format!("no manifest of {kind} {name} is here, and the cluster can't be asked");
-    let cluster = globals.cluster("").await.with_context(nowhere)?;
-    let namespace = globals.namespace.clone().unwrap_or_else(|| cluster.default_namespace().to_owned());
-    let object =
-        ObjectKey { group: String::new(), kind: kind.to_owned(), namespace: Some(namespace), name: name.to_owned() };
-    let served = cluster.served("v1", kind).await?;
-    match cluster.get(&object, &served).await? {
-        Some(live) => Ok(keys(&live)),
-        None => bail!("{} {name:?} not found", served.resource),
-    }
 }
 
 impl Change for Variables {

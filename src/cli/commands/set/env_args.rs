@@ -15,28 +15,29 @@ pub struct Args {
     /// NAME=VALUE from standard input
     #[arg(value_name = "WORKLOAD|NAME=VALUE|NAME-", allow_hyphen_values = false)]
     pub(super) words: Vec<String>,
-    /// NAME=VALUE, as before
+    /// Set a variable, as NAME=VALUE does
     #[arg(short, long, value_name = "NAME=VALUE")]
     pub(super) env: Vec<String>,
-    /// Only these containers; `*` stands for anything
+    /// Select containers; `*` stands for anything
     #[arg(short, long, value_name = "NAME", default_value = "*")]
     pub(super) containers: String,
-    /// One variable for each key of this: configmap/NAME or secret/NAME
+    /// Set a variable for each key of a ConfigMap or Secret, as its manifest here has them; with --live, as the cluster
+    /// has them
     #[arg(long = "from", value_name = "KIND/NAME")]
     pub(super) from: Option<String>,
-    /// Only these keys of it
+    /// Select keys of --from; needed if no manifest here has it
     #[arg(long, value_name = "KEY,…", value_delimiter = ',', requires = "from")]
     pub(super) keys: Vec<String>,
-    /// Prefix for the names of those variables
+    /// Begin the names of these variables with a prefix
     #[arg(long, value_name = "TEXT", requires = "from", default_value = "")]
     pub(super) prefix: String,
     /// Change variables that exist already
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub(super) overwrite: bool,
-    /// Only list the variables
+    /// List the variables, and change nothing
     #[arg(long, conflicts_with_all = ["from", "env"])]
     pub(super) list: bool,
-    /// List what a ConfigMap gives a variable, too; what a Secret gives is never shown
+    /// List the values from ConfigMaps, too; a value from a Secret is never shown
     #[arg(long, requires = "list")]
     pub(super) resolve: bool,
     #[command(flatten)]

@@ -19,10 +19,10 @@ pub struct Args {
     /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), and CONTAINER=IMAGE …; `*` is every container
     #[arg(value_name = "WORKLOAD|CONTAINER=IMAGE", required = true)]
     words: Vec<String>,
-    /// The container that gets --image, instead of CONTAINER=IMAGE
+    /// Select the container that gets --image, instead of CONTAINER=IMAGE
     #[arg(long, value_name = "NAME", requires = "image")]
     container: Option<String>,
-    /// The image of --container
+    /// Set the image of --container
     #[arg(long, value_name = "IMAGE", requires = "container")]
     image: Option<String>,
     #[command(flatten)]

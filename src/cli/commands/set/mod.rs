@@ -4,6 +4,7 @@ mod containers;
 mod difference;
 mod env;
 mod env_args;
+mod env_keys;
 mod env_list;
 mod env_variables;
 mod image;
@@ -47,51 +48,51 @@ pub struct Args {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Give containers another image
+    /// Change the images of containers
     Image(image::Args),
-    /// Give containers other environment variables
+    /// Change the environment variables of containers
     Env(env_args::Args),
-    /// Limit what containers may use, and say what they need
+    /// Change the resource requests and limits of containers
     Resources(resources::Args),
     /// Add, change or remove a volume, and where it is mounted
     #[command(visible_alias = "volumes")]
     Volume(volume::Args),
-    /// Name the ports of a container
+    /// Change the ports of a container
     #[command(visible_alias = "ports")]
     Port(port::Args),
-    /// Say as whom containers run, and what they may do
+    /// Change the user and the rights of containers
     Security(security::Args),
-    /// Say as which ServiceAccount pods run
+    /// Change the ServiceAccount of pods
     #[command(name = "serviceaccount", visible_alias = "sa")]
     ServiceAccount(service_account::Args),
-    /// Choose the pods of a Service or a ReplicationController
+    /// Change the pod selector of a Service or a ReplicationController
     Selector(selector::Args),
 }
 
 /// The place of a change.
 #[derive(clap::Args, Debug)]
 pub(in crate::cli) struct Place {
-    /// Every workload with these labels: app=web,tier!=cache
+    /// Select workloads by label: app=web,tier!=cache
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
-    /// Every workload, of these kinds or of all
+    /// Select every workload, of these kinds or of all
     #[arg(long, conflicts_with = "selector")]
     all: bool,
     /// Change the cluster, as kubectl does, and no manifest
     #[arg(long, conflicts_with_all = ["filename", "push"])]
     live: bool,
-    /// `-`: read manifests from standard input, and write them to standard output
+    /// Read manifests from standard input (`-`), and write them to standard output
     #[arg(short, long, value_name = "-", value_parser = ["-"], conflicts_with_all = ["note", "description", "commit", "push"])]
     filename: Option<String>,
     /// Show the change, and make none
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask before changing several in the cluster
+    /// Change several in the cluster without a question
     #[arg(short, long)]
     yes: bool,
     #[command(flatten)]
     to: Where,
-    /// Output format for the changed objects
+    /// Select the output format for the changed objects
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

@@ -15,7 +15,7 @@ pub struct Args {
     /// The workloads (KIND/NAME …, KIND NAME …, or NAME …), and the ports: 8080, 53/UDP, http=8080; 8080- takes one away
     #[arg(value_name = "WORKLOAD|[NAME=]PORT[/PROTOCOL]", required = true)]
     words: Vec<String>,
-    /// The container; needed if there are several
+    /// Select the container; needed if there are several
     #[arg(short, long = "container", value_name = "NAME")]
     container: Option<String>,
     #[command(flatten)]

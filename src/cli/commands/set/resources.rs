@@ -15,13 +15,13 @@ pub struct Args {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
     #[arg(value_name = "WORKLOAD")]
     words: Vec<String>,
-    /// The most that a container may use: cpu=500m,memory=512Mi; NAME- takes one away
+    /// Set the limits of a container: cpu=500m,memory=512Mi; NAME- removes one
     #[arg(long, value_name = "NAME=AMOUNT,…", value_delimiter = ',')]
     limits: Vec<String>,
-    /// The least that a container is given, as for --limits
+    /// Set the requests of a container, written as for --limits
     #[arg(long, value_name = "NAME=AMOUNT,…", value_delimiter = ',')]
     requests: Vec<String>,
-    /// Only these containers; `*` stands for anything
+    /// Select containers; `*` stands for anything
     #[arg(short, long, value_name = "NAME", default_value = "*")]
     containers: String,
     #[command(flatten)]

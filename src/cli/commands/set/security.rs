@@ -15,10 +15,10 @@ pub struct Args {
     /// The workloads: KIND/NAME …, KIND NAME …, or NAME …
     #[arg(value_name = "WORKLOAD")]
     words: Vec<String>,
-    /// The number of the user that the containers run as
+    /// Set the number of the user that the containers run as
     #[arg(long, value_name = "UID", value_parser = clap::value_parser!(i64).range(0..=2_147_483_647))]
     run_as_user: Option<i64>,
-    /// The number of the group that the containers run as
+    /// Set the number of the group that the containers run as
     #[arg(long, value_name = "GID", value_parser = clap::value_parser!(i64).range(0..=2_147_483_647))]
     run_as_group: Option<i64>,
     /// Refuse an image that would run as root
@@ -30,13 +30,13 @@ pub struct Args {
     /// Allow a process to gain more rights than its parent
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     allow_privilege_escalation: Option<bool>,
-    /// Capabilities that are given: NET_BIND_SERVICE
+    /// Add capabilities: NET_BIND_SERVICE
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     add_capability: Vec<String>,
-    /// Capabilities that are taken: ALL
+    /// Drop capabilities: ALL
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     drop_capability: Vec<String>,
-    /// Only these containers; `*` stands for anything
+    /// Select containers; `*` stands for anything
     #[arg(short, long, value_name = "NAME", default_value = "*")]
     containers: String,
     #[command(flatten)]

@@ -23,31 +23,31 @@ pub struct Args {
     /// Remove a volume and everything that mounts it
     #[arg(long, group = "doing")]
     remove: bool,
-    /// The volume's name
+    /// Name the volume
     #[arg(long, value_name = "NAME", required = true)]
     name: String,
-    /// Content: the keys of this ConfigMap
+    /// Take the keys of this ConfigMap as its content
     #[arg(long, value_name = "NAME", group = "source", conflicts_with = "remove")]
     configmap: Option<String>,
-    /// Content: the keys of this Secret
+    /// Take the keys of this Secret as its content
     #[arg(long, value_name = "NAME", group = "source", conflicts_with = "remove")]
     secret: Option<String>,
-    /// Content: the volume of this PersistentVolumeClaim
+    /// Take the volume of this PersistentVolumeClaim
     #[arg(long, value_name = "NAME", group = "source", conflicts_with = "remove")]
     claim: Option<String>,
-    /// Content: nothing at first, and only as long as the pod lives
+    /// Take an empty volume that lasts as long as the pod
     #[arg(long, group = "source", conflicts_with = "remove")]
     empty_dir: bool,
-    /// Path at which containers see it
+    /// Mount it at this path
     #[arg(long, value_name = "PATH", conflicts_with = "remove")]
     mount_path: Option<String>,
-    /// The file or folder of it that they see
+    /// Mount only this file or folder of it
     #[arg(long, value_name = "PATH", requires = "mount_path")]
     sub_path: Option<String>,
-    /// They may only read it
+    /// Mount it read-only
     #[arg(long, requires = "mount_path")]
     read_only: bool,
-    /// Only these containers; `*` stands for anything
+    /// Select containers; `*` stands for anything
     #[arg(short, long, value_name = "NAME", default_value = "*", requires = "mount_path")]
     containers: String,
     #[command(flatten)]

@@ -29,15 +29,15 @@ const CANDIDATES: u32 = 5;
 /// The arguments of `belay show`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// The commit: an id, or how it begins
+    /// The commit: its id, or the beginning of it
     commit: String,
-    /// Also every step, with its time
+    /// Show every step, with its time
     #[arg(long)]
     steps: bool,
     /// Compute the verdicts of the analyses again from their measurements, and exit with 3 if one differs
     #[arg(long)]
     verify: bool,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

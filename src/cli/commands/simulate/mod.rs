@@ -49,48 +49,48 @@ use timeline::Timeline;
 /// the annotation kubelet.belay.dev/fate in the template, says otherwise; nothing runs, and no time passes.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// A file or folder with the workload, `-` for standard input; or KIND/NAME for a live one
+    /// A file or folder with the workload, `-` for standard input, or KIND/NAME for a live one
     #[arg(value_name = "FILE|KIND/NAME")]
     from: String,
-    /// The file after the change
+    /// The file with the workload after the change
     #[arg(value_name = "AFTER")]
     to: Option<String>,
-    /// The workload, if the file has several
+    /// Select the workload, if the file has several
     #[arg(long, value_name = "KIND/NAME")]
     workload: Option<crate::cli::args::workload::Named>,
-    /// The new image; with its container where there are several
+    /// Set the new image; with its container if there are several
     #[arg(long, value_name = "[CONTAINER=]IMAGE")]
     image: Vec<ImageChange>,
-    /// Number of pods
+    /// Set the number of pods
     #[arg(long, value_name = "N")]
     replicas: Option<u32>,
-    /// Number of pods that may exist beyond the number of replicas
+    /// Set the number of pods that may exist beyond the number of replicas
     #[arg(long, value_name = "N|N%")]
     max_surge: Option<Amount>,
-    /// Number of pods that may be unavailable
+    /// Set the number of pods that may be unavailable
     #[arg(long, value_name = "N|N%")]
     max_unavailable: Option<Amount>,
-    /// When the new pods are ready
+    /// Make the new pods ready after this time
     #[arg(long, value_name = "TIME")]
     ready_after: Option<Span>,
-    /// The new pods never get ready
+    /// Let the new pods never become ready
     #[arg(long, conflicts_with = "ready_after")]
     broken: bool,
-    /// When each new pod crashes, again and again
+    /// Let each new pod crash after this time, again and again
     #[arg(long, value_name = "TIME")]
     crash_after: Option<Span>,
-    /// From nothing: the first deployment
+    /// Start without the workload: the first deployment
     #[arg(long, conflicts_with = "to")]
     first: bool,
-    /// Number of nodes [default: as many as the pods need; 3 for a DaemonSet]
+    /// Set the number of nodes [default: as many as the pods need; 3 for a DaemonSet]
     #[arg(long, value_name = "N")]
     nodes: Option<NonZeroUsize>,
-    /// The seed of everything random, such as names
+    /// Set the seed of everything random, such as names
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
     source: SourceArgs,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }

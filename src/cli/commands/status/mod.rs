@@ -1,5 +1,6 @@
 //! `belay status`
 
+mod by_state;
 mod known_last;
 mod other_namespaces;
 mod pending_retry;
@@ -37,28 +38,31 @@ use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, SourceState, Work
 /// The arguments of `belay status`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Only this workload: NAME or KIND/NAME
+    /// Show only this workload: NAME or KIND/NAME
     workload: Option<Named>,
-    /// Only what this commit touched
+    /// Filter by state: held,failed
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = by_state::states(), conflicts_with = "wait")]
+    state: Vec<ObjectState>,
+    /// Show only the workloads at this commit: the beginning of its id
     #[arg(long, value_name = "ID")]
     commit: Option<String>,
     /// Wait until the commit is through: 0 complete, or it changes nothing here, 3 failed, rolled back, or waiting for
     /// somebody's hand (paused, suspended, a finalizer), 4 timed out, 1 another daemon follows the source
     #[arg(long, requires = "commit")]
     wait: bool,
-    /// Longest wait
+    /// Stop waiting after this time
     #[arg(long, value_name = "TIME", default_value = "15m")]
     timeout: Span,
-    /// Go on showing it whenever it changes, until Ctrl-C: in place on a terminal, a line for each change in a pipe
+    /// Show changes until Ctrl-C: in place on a terminal, a line for each change in a pipe
     #[arg(short, long, conflicts_with = "wait")]
     watch: bool,
-    /// All namespaces
+    /// Show all namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Only those with these labels: app=web,tier!=test
+    /// Filter by label: app=web,tier!=test
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
-    /// Output format
+    /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
 }
@@ -88,6 +92,8 @@ struct StatusQuery {
     workload: Option<Named>,
     commit: Option<String>,
     labels: String,
+    /// The states whose rows are shown; all if it is empty.
+    states: Vec<ObjectState>,
     /// The daemon's state folder.
     folder: Option<PathBuf>,
     /// The daemon's history, if it can be read.
@@ -98,7 +104,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if args.wait {
         return wait::wait(globals, args.commit.as_deref().unwrap_or_default(), args.timeout, args.output).await;
     }
-    let Args { workload, commit, all_namespaces, selector, watch, output, .. } = args;
+    let Args { workload, state: states, commit, all_namespaces, selector, watch, output, .. } = args;
     let cluster = globals.cluster("").await?;
     let namespace = match (&globals.namespace, all_namespaces) {
         (_, true) => None,
@@ -108,14 +114,15 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let labels = labels(selector.as_deref());
     let history = history::open(globals).ok();
     let folder = globals.state_to_look_at().ok();
-    let look = StatusQuery { cluster, namespace, workload, commit, labels, folder, history };
+    let look = StatusQuery { cluster, namespace, workload, commit, labels, states, folder, history };
     if watch {
         return look.watch(output).await;
     }
-    let StatusFound { memory, rows, unanswered } = look.rows(Revisions::Shown).await?;
+    let StatusFound { memory, mut rows, unanswered } = look.rows(Revisions::Shown).await?;
     if unanswered.is_none() {
         look.check(&rows).await?;
     }
+    look.keep_wanted(&mut rows);
     let (sources, lines) = look.heads(&memory, &rows);
     let unanswered = unanswered.as_ref().map(ToString::to_string);
     if let Some(error) = &unanswered {
@@ -144,8 +151,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     })
 }
 
-/// Returns those that belay has applied, and of them those that were asked for.
-fn labels(selector: Option<&str>) -> String {
+/// Returns the labels of the objects that belay has applied, and of them those that were asked for.
+pub(in crate::cli) fn labels(selector: Option<&str>) -> String {
     match selector.map(str::trim).filter(|selector| !selector.is_empty()) {
         Some(selector) => format!("{},{selector}", marks::SOURCE),
         None => marks::SOURCE.to_owned(),
@@ -179,6 +186,16 @@ impl StatusQuery {
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
         rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
+        by_state::sort(rows);
+    }
+
+    /// Keeps the rows whose states are wanted.
+    fn keep_wanted(&self, rows: &mut Vec<WorkloadAnswer>) {
+        rows.retain(|row| self.wants(row.state));
+    }
+
+    fn wants(&self, state: ObjectState) -> bool {
+        self.states.is_empty() || self.states.contains(&state)
     }
 
     /// Returns true when an object is in the namespace that is asked for, or in none.
@@ -192,7 +209,7 @@ impl StatusQuery {
             return None;
         }
         let others = memory.rows_besides(rows, |key| !self.is_here(key));
-        other_namespaces::line(others.iter().map(|row| row.state))
+        other_namespaces::line(others.iter().map(|row| row.state).filter(|state| self.wants(*state)))
     }
 
     /// What the daemon publishes of its sources; where none answers, what its history says of them.
@@ -256,6 +273,9 @@ impl StatusQuery {
             let width = if format == Format::Wide { None } else { terminal_width() };
             return workload_table::of(rows, format).lines_within(width).into_iter().chain(unseen).collect();
         }
+        if unseen.is_none() && !self.states.is_empty() {
+            return vec![by_state::none(&self.states, self.namespace.as_deref())];
+        }
         vec![unseen.unwrap_or_else(|| match &self.namespace {
             Some(namespace) => format!("belay has applied no workload in namespace {namespace} (-A: in all)."),
             None => "belay has applied no workload.".to_owned(),
@@ -275,10 +295,11 @@ impl StatusQuery {
         let is_drawn = matches!(format, Format::Table | Format::Wide) && Screen::is_there();
         let mut was_unanswered = false;
         loop {
-            let StatusFound { memory, rows, unanswered } = self.rows(revisions).await?;
+            let StatusFound { memory, mut rows, unanswered } = self.rows(revisions).await?;
             if before.is_empty() && unanswered.is_none() {
                 self.check(&rows).await?;
             }
+            self.keep_wanted(&mut rows);
             let (_, mut lines) = self.heads(&memory, &rows);
             let outage = unanswered.map(|error| self.unanswered_line(&error.to_string()));
             let is_news = !std::mem::replace(&mut was_unanswered, outage.is_some());

@@ -9,6 +9,7 @@ use super::wait_progress::{NoUse, WaitProgress};
 use crate::cli::Globals;
 use crate::cli::commands::show::why;
 use crate::cli::exit::Exit;
+use crate::cli::output::activity::Activity;
 use crate::cli::output::answer::WaitAnswer;
 use crate::cli::output::{Format, counted, progress, say, say_value};
 use crate::cli::session::history_view::HistoryView;
@@ -50,8 +51,10 @@ pub(in crate::cli) async fn wait(
     let named = named(&Repositories::at_hand(folder), commit)?;
     let (mut missing, mut untouched) = (0, 0);
     let (mut telling, mut pending_retry) = (WaitProgress::default(), PendingRetry::default());
+    let activity = Activity::begin();
     let waiting = async {
         loop {
+            activity.show(&format!("waiting for commit {commit}{}", telling.count()));
             match location.read() {
                 Ok(history) => {
                     let found = through(&history, named.as_ref(), commit)?;
@@ -91,7 +94,9 @@ pub(in crate::cli) async fn wait(
             tokio::time::sleep(ASK).await;
         }
     };
-    match tokio::time::timeout(timeout.0, waiting).await {
+    let waited = tokio::time::timeout(timeout.0, waiting).await;
+    drop(activity);
+    match waited {
         Ok(found) => {
             let (found, history) = found?;
             answer(found, history, output)

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::cli::Globals;
-use crate::cli::output::{plain, progress};
+use crate::cli::args::target::argument;
+use crate::cli::output::{counted, plain, progress};
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::daemon::ask_daemon;
@@ -87,6 +88,15 @@ impl WaitProgress {
             self.say_object(key, record, published.as_ref(), history);
         }
         self.stuck(globals).await
+    }
+
+    /// Returns `: 2 of 3 objects are through`; nothing before the commit's first object is known.
+    pub(super) fn count(&self) -> String {
+        let through = self.said.values().filter(|said| !said.is_open).count();
+        match self.said.len() {
+            0 => String::new(),
+            all => format!(": {through} of {} through", counted(all, "object")),
+        }
     }
 
     /// Returns true once, when no daemon has answered for a while.
@@ -204,13 +214,13 @@ fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
         return Some(format!("is being deleted, and stays: {why}"));
     }
     if let Some(why) = marks::suspension(live) {
-        return Some(format!("is suspended: {why} (belay resume-sync takes it up again)"));
+        return Some(format!("is suspended: {why} (belay resume-sync {} takes it up again)", argument(key)));
     }
     if live["spec"]["suspend"] == true && is_suspended_by_manifest(live) {
         return Some("is suspended by spec.suspend of its manifest (a commit lets it go on)".to_owned());
     }
     let paused = live["spec"]["paused"] == true;
-    paused.then(|| format!("is paused (belay resume {}/{} lets it go on)", key.kind.to_lowercase(), key.name))
+    paused.then(|| format!("is paused (belay resume {} lets it go on)", argument(key)))
 }
 
 /// Returns true when belay wrote that a Job is suspended. A controller that queues Jobs lets those go on that it suspended.
@@ -260,11 +270,11 @@ mod tests {
             ),
             (
                 json!({"metadata": {"annotations": {marks::SUSPEND: "a fair"}}}),
-                Some("is suspended: a fair (belay resume-sync takes it up again)"),
+                Some("is suspended: a fair (belay resume-sync deployment.apps/web -n shop takes it up again)"),
             ),
             (
                 json!({"metadata": {}, "spec": {"paused": true}}),
-                Some("is paused (belay resume deployment/web lets it go on)"),
+                Some("is paused (belay resume deployment.apps/web -n shop lets it go on)"),
             ),
             (json!({"metadata": {"managedFields": suspended("kueue")}, "spec": {"suspend": true}}), None),
             (json!({"metadata": {"managedFields": suspended(marks::FIELD_MANAGER)}, "spec": {"suspend": false}}), None),

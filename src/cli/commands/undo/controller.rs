@@ -56,7 +56,7 @@ fn by(undo: &Undo<'_>, hold_follows: bool) -> ByHand {
 /// Returns the template to go back to: a commit's, or the last one before the present that was seen complete.
 fn goal(undo: &Undo<'_>, target: &Target, source: &str) -> anyhow::Result<Goal> {
     if undo.args.to_revision.is_some_and(|number| number != 0) {
-        bail!("{} keeps no revisions; say --to-commit COMMIT (belay history {})", target.quoted(), target.key.name);
+        bail!("{} keeps no revisions; say --to-commit COMMIT (belay history {})", target.quoted(), target.argument());
     }
     if let Some(digits) = &undo.args.to_commit {
         return goal::of_commit(undo.memory, target, &[], digits);

@@ -27,13 +27,13 @@ mod memory;
 pub struct Args {
     #[command(flatten)]
     on: On,
-    /// Back to this revision, as `kubectl rollout history` numbers them [default: the one before the present]
+    /// Roll back to this revision, as `kubectl rollout history` numbers them [default: the one before the present]
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with = "to_commit")]
     to_revision: Option<i64>,
-    /// Back to what this commit said: an id, or how it begins
+    /// Roll back to the manifest of this commit: its id, or the beginning of it
     #[arg(long, value_name = "COMMIT", value_parser = digits)]
     to_commit: Option<String>,
-    /// Reason, for others who see the hold; the same as --note
+    /// Give the reason, for others who see the hold; the same as --note
     #[arg(long, value_name = "TEXT", conflicts_with = "note")]
     reason: Option<String>,
     #[command(flatten)]
@@ -93,7 +93,10 @@ impl Undo<'_> {
             None => goal::of_revision(target, workload, &all, self.args.to_revision.unwrap_or_default())?,
         };
         if live["spec"]["paused"] == true {
-            bail!("you cannot rollback a paused deployment; resume it first with 'belay resume' and try again");
+            bail!(
+                "you cannot rollback a paused deployment; resume it first with 'belay resume {}' and try again",
+                target.argument()
+            );
         }
         refuse_what_is_held(target, &goal)?;
         if template(live).is_some_and(|present| same_template(present, &goal.template)) {
@@ -189,10 +192,11 @@ impl Undo<'_> {
             return Ok(None);
         }
         notes.push(format!(
-            "note: back on {}; commit {} is held until a newer one changes {}, or belay retry",
+            "note: back on {}; commit {} is held until a newer one changes {}, or belay retry {}",
             goal.describe,
             head.commit.short(),
-            target.named()
+            target.named(),
+            target.argument()
         ));
         Ok(Some(self.held(head, goal)))
     }
@@ -228,7 +232,7 @@ fn refuse_what_is_held(target: &Target, goal: &Goal) -> anyhow::Result<()> {
             hold.commit.short(),
             target.quoted(),
             hold.reason,
-            target.named()
+            target.argument()
         ),
         _ => Ok(()),
     }
