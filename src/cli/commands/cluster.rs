@@ -122,7 +122,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     if let Some(warning) = exposure(embedded.server.address()) {
         progress(warning);
     }
-    progress(format!("serving Kubernetes at {} until Ctrl-C", embedded.server.url()));
+    progress(format!("serving Kubernetes at {} until Ctrl-C; it runs no containers", embedded.server.url()));
     let lost = tokio::select! {
         biased;
         () = signals::asked_to_stop() => false,

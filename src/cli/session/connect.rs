@@ -281,6 +281,12 @@ impl Globals {
                 if let Some(file) = named.iter().find(|file| file.exists()) {
                     return anyhow!("failed to use {}: {why}{embedded}", file.display());
                 }
+                // One that is named and missing is no file of the home folder that was never made.
+                if let Some(file) = named.first().filter(|_| std::env::var_os("KUBECONFIG").is_some()) {
+                    let advice = crate::systemd_unit::advice(file, std::io::ErrorKind::NotFound);
+                    let advice = advice.map(|advice| format!("; {advice}")).unwrap_or_default();
+                    return anyhow!("there is no file {}, which KUBECONFIG names{advice}{embedded}", file.display());
+                }
                 anyhow!(
                     "failed to find a cluster: no kubeconfig, and not in a pod; say --kubeconfig FILE: {why}{embedded}"
                 )

@@ -86,6 +86,9 @@ pub(super) fn explain(session: &ServerSession, error: &Error) -> GitError {
         if let Some(problem @ rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
             let hint = match why {
                 rustls::CertificateError::UnknownIssuer => "; where its authority is your own, name it with ca_file",
+                rustls::CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => {
+                    "; the server shows the certificate of an authority: give it one that this authority has signed"
+                }
                 _ => "",
             };
             return session.untrusted(format!("{problem}{hint}"));

@@ -88,7 +88,7 @@ const STORY: [Chapter; 4] = [
 
 pub(in crate::cli) async fn run(_globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let Args { keep } = args;
-    say("A Git repository, an embedded Kubernetes of three nodes, and belay between them.");
+    say("A Git repository, an embedded Kubernetes of three nodes that runs no containers, and belay between them.");
     let mut setup = DemoSetup::set().await?;
     let witness = Witness::new(setup.client());
     let mut previous_image = "";

@@ -356,6 +356,6 @@ async fn start_embedded(state: &std::path::Path) -> anyhow::Result<Embedded> {
     let embedded = embedded::start(MiniCluster::builder(), address, new_token()?).await?;
     let kubeconfig = state.join(EMBEDDED_KUBECONFIG);
     write_kubeconfig(&kubeconfig, &embedded.kubeconfig)?;
-    info!(server = embedded.server.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own");
+    info!(server = embedded.server.url(), kubeconfig = %kubeconfig.display(), "an embedded cluster of its own, which runs no containers");
     Ok(embedded)
 }
