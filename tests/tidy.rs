@@ -25,7 +25,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("telemetry", &[]),
     ("plain_line", &["manifest"]),
     ("secrets", &[]),
-    ("prometheus", &["config", "plain_line", "secrets", "tls", "user_agent"]),
+    ("prometheus", &["blocking", "config", "plain_line", "secrets", "tls", "user_agent"]),
     ("tls", &["regular_file"]),
     ("user_agent", &[]),
     ("config", &["regular_file"]),

@@ -90,7 +90,7 @@ enum Command {
     Suspend(commands::suspend::SuspendArgs),
     /// Apply commits to a suspended workload again
     ResumeSync(commands::suspend::ResumeArgs),
-    /// Roll out the head of a source now, though it waits for a window
+    /// Roll out a head now that waits for a window
     Sync(commands::sync::Args),
     /// Pause a Deployment: changes of its template wait
     Pause(commands::pause::Args),

@@ -8,6 +8,7 @@ use belay_core::span::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
+use sha2::Digest as _;
 
 /// An analysis: what Prometheus measures of a workload within its bake time. It compares the error rate of the new pods with that
 /// of the old ones (`bad` and `total`), or it holds a value within bounds (`query` with `min`, `max`, or both).
@@ -20,7 +21,7 @@ pub struct AnalysisConfig {
     /// The address of Prometheus, `http://prometheus.monitoring:9090`; also with a path before that of its API.
     pub prometheus: String,
     /// A query of the counters of bad answers. `{{pods}}` stands for a regular expression of pod names, and is needed here:
-    /// `http_requests_total{pod=~"{{pods}}",code=~"5.."}`. `{{source}}`, `{{namespace}}`, `{{name}}`, `{{commit}}` and
+    /// `http_requests_total{namespace="{{namespace}}",pod=~"{{pods}}",code=~"5.."}`. `{{source}}`, `{{namespace}}`, `{{name}}`, `{{commit}}` and
     /// `{{revision}}` stand for those of the rollout. The counters are not to be summed up, or only by `pod`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bad: Option<String>,
@@ -46,7 +47,8 @@ pub struct AnalysisConfig {
     /// The number of looks in a row at which the value must be out of bounds; only with `query`. The default is 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failures: Option<u32>,
-    /// The requests below which a value says nothing; only with `query` and `total`. The default is 20.
+    /// The requests below which nothing is known: of all new pods with `bad`, or of a value with `query` and `total`. The default
+    /// is 20.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<u32>,
     /// The time between two looks, from `5s` on. Within a long bake time it is longer: there are at most 2,000 looks.
@@ -100,12 +102,13 @@ impl AnalysisConfig {
             Some(_) => AnalysisRule::ErrorRate {
                 tolerate: number(&self.tolerate).unwrap_or(1.25),
                 false_alarm: self.false_alarm().unwrap_or(0.01),
+                at_least: self.at_least(),
             },
             None => AnalysisRule::Bounds {
                 min: number(&self.min),
                 max: number(&self.max),
                 failures: self.failures.unwrap_or(3),
-                at_least: f64::from(self.at_least.unwrap_or(20)),
+                at_least: self.at_least(),
             },
         }
     }
@@ -134,6 +137,29 @@ impl AnalysisConfig {
         }
     }
 
+    fn at_least(&self) -> f64 {
+        f64::from(self.at_least.unwrap_or(20))
+    }
+
+    /// Returns the hash of its queries: what they have measured says nothing about others.
+    #[must_use]
+    pub fn queries_hash(&self) -> String {
+        let text = format!("{:?}", (&self.prometheus, &self.bad, &self.total, &self.query));
+        let hash = sha2::Sha256::digest(text);
+        hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Returns the shortest time from the beginning of the bake time in which it can fail.
+    #[must_use]
+    pub fn shortest_verdict(&self) -> Duration {
+        // Counters are compared from the second look on, and one comparison may have been a burst.
+        let looks = match self.rule() {
+            AnalysisRule::ErrorRate { .. } => 2,
+            AnalysisRule::Bounds { failures, .. } => failures.saturating_sub(1),
+        };
+        self.warmup.0.saturating_add(self.interval.0.saturating_mul(looks))
+    }
+
     fn false_alarm(&self) -> Option<f64> {
         let text = self.false_alarm.as_deref().unwrap_or("1%").trim();
         let percent: f64 = text.strip_suffix('%')?.trim_end().parse().ok()?;
@@ -146,9 +172,17 @@ impl AnalysisConfig {
         if self.name.is_empty() || !self.name.chars().all(is_word) {
             return Err("its name is not made of letters, digits, '-', '_' and '.'".to_owned());
         }
-        let is_address = |uri: &http::Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none();
+        let is_address = |uri: &http::Uri| {
+            let user = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none() && !user
+        };
         if !self.prometheus.parse().is_ok_and(|uri| is_address(&uri)) {
-            return Err(format!("prometheus {:?} is no http or https address", self.prometheus));
+            // The address is not shown: it may have a password in it.
+            return Err(
+                "prometheus is no http or https address without user, password and query: write http://HOST:PORT, \
+                        and use username and password_file"
+                    .to_owned(),
+            );
         }
         self.queries()?;
         self.check_rule()?;
@@ -179,12 +213,8 @@ impl AnalysisConfig {
             }
             return alone(&[("at_least", self.at_least.is_some() && self.total.is_none())], "total");
         }
-        let of_value = [
-            ("min", self.min.is_some()),
-            ("max", self.max.is_some()),
-            ("failures", self.failures.is_some()),
-            ("at_least", self.at_least.is_some()),
-        ];
+        let of_value =
+            [("min", self.min.is_some()), ("max", self.max.is_some()), ("failures", self.failures.is_some())];
         alone(&of_value, "query")?;
         if self.false_alarm().is_none() {
             return Err("false_alarm is a part from 0.0001% to 50%".to_owned());
@@ -224,9 +254,9 @@ mod tests {
     #[test]
     fn each_form_has_its_rule() {
         let rule = |analysis: &str| read(analysis).unwrap().analysis[0].rule();
-        assert_eq!(rule(COUNTERS), AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01 });
+        assert_eq!(rule(COUNTERS), AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0 });
         let more = format!("{COUNTERS}\ntolerate = 2\nfalse_alarm = '0.1 %'\nno_data = 'fail'");
-        assert_eq!(rule(&more), AnalysisRule::ErrorRate { tolerate: 2.0, false_alarm: 0.001 });
+        assert_eq!(rule(&more), AnalysisRule::ErrorRate { tolerate: 2.0, false_alarm: 0.001, at_least: 20.0 });
         assert_eq!(
             rule("query = 'p99'\nmax = 0.5\ntotal = 'sum(n)'\nat_least = 5\nfailures = 1"),
             AnalysisRule::Bounds { min: None, max: Some(0.5), failures: 1, at_least: 5.0 }
@@ -235,6 +265,10 @@ mod tests {
 
     #[test]
     fn a_wrong_analysis_is_an_error_with_its_name() {
+        let address = "prometheus = 'http://ada:hunter2@p/'\nquery = 'up'\nmin = 1";
+        let text = format!("[[source]]\nrepository = '/srv'\n[[analysis]]\nname = 'a'\n{address}");
+        let error = Config::parse(&text, "belay.toml").unwrap_err().to_string();
+        assert!(error.contains("use username and password_file") && !error.contains("hunter2"), "{error}");
         for (analysis, fault) in [
             ("", "an analysis has bad and total, or query with min or max"),
             ("query = 'up'", "query needs min, max, or both"),

@@ -22,6 +22,15 @@ pub(super) fn faults(source: &SourceConfig, known: &[AnalysisConfig]) -> Vec<Str
     if !source.analysis.is_empty() && source.bake.0.is_zero() {
         faults.push("analysis: an analysis runs within the bake time: say how long with bake".to_owned());
     }
+    let bake = source.bake.0;
+    let late =
+        |of: &&AnalysisConfig| source.analysis.contains(&of.name) && of.shortest_verdict() >= bake && !bake.is_zero();
+    for AnalysisConfig { name, .. } in known.iter().filter(late) {
+        faults.push(format!(
+            "analysis {name:?} can't fail within the bake time of {}: lengthen it, or shorten interval, warmup or failures",
+            source.bake
+        ));
+    }
     faults
 }
 
@@ -44,6 +53,7 @@ mod tests {
         for (source, fault) in [
             ("bake = '5m'\nanalysis = ['latency']", "analysis \"latency\": there is no [[analysis]] of that name"),
             ("analysis = ['errors']", "say how long with bake"),
+            ("bake = '30s'\nanalysis = ['errors']", "analysis \"errors\" can't fail within the bake time of 30s"),
         ] {
             let error = read(source).unwrap_err();
             assert!(error.starts_with("belay.toml: source \"default\": ") && error.contains(fault), "{error}");

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use belay_core::rollout::analysis::Sample;
-use serde::Deserialize;
-use serde_json::Value;
-
 use super::PrometheusError;
 use crate::plain_line::plain_line;
+use belay_core::rollout::analysis::Sample;
+use serde::Deserialize;
 
 /// The most samples of an answer.
 pub(super) const SAMPLES: usize = 10_000;
+/// The largest number: what is measured is written down as JSON, which has no infinity.
+const LARGEST: f64 = 1e300;
 /// The most characters that are shown of an error.
 const SHOWN: usize = 200;
 
@@ -24,10 +24,10 @@ struct Body {
 }
 
 #[derive(Deserialize)]
-struct Data {
-    #[serde(rename = "resultType")]
-    kind: String,
-    result: Value,
+#[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
+enum Data {
+    Vector(Vec<Series>),
+    Scalar((f64, String)),
 }
 
 #[derive(Deserialize)]
@@ -45,20 +45,15 @@ pub(super) fn samples(status: u16, body: &[u8]) -> Result<Vec<Sample>, Prometheu
         (401 | 403, _) => refused(format!("Prometheus refuses these credentials ({status})")),
         (_, Ok(body)) if body.status == "error" => refused(format!("Prometheus refuses the query: {}", body.error)),
         (200..=299, Ok(Body { status, data: Some(data), .. })) if status == "success" => of_data(data),
-        (200..=299, _) => refused("the answer is not one of Prometheus' API".to_owned()),
+        (200..=299, _) => refused("the answer is not one of Prometheus' API, or no vector and no scalar".to_owned()),
         _ => refused(format!("Prometheus answers with status {status}")),
     }
 }
 
-fn of_data(Data { kind, result }: Data) -> Result<Vec<Sample>, PrometheusError> {
-    let wrong = || PrometheusError(format!("a {} is no vector and no scalar", plain_line(&kind, SHOWN)));
-    let samples = match kind.as_str() {
-        "scalar" => {
-            let (_, value): (f64, String) = serde_json::from_value(result).map_err(|_| wrong())?;
-            vec![Series { metric: BTreeMap::new(), value: (0.0, value) }]
-        }
-        "vector" => serde_json::from_value(result).map_err(|_| wrong())?,
-        _ => return Err(wrong()),
+fn of_data(data: Data) -> Result<Vec<Sample>, PrometheusError> {
+    let samples = match data {
+        Data::Scalar(value) => vec![Series { metric: BTreeMap::new(), value }],
+        Data::Vector(samples) => samples,
     };
     if samples.len() > SAMPLES {
         return Err(PrometheusError(format!(
@@ -71,11 +66,12 @@ fn of_data(Data { kind, result }: Data) -> Result<Vec<Sample>, PrometheusError> 
 
 fn sample(Series { metric, value: (_, value) }: Series) -> Result<Sample, PrometheusError> {
     let number = match value.as_str() {
-        "+Inf" => Ok(f64::MAX),
-        "-Inf" => Ok(f64::MIN),
-        number => number.parse(),
+        "+Inf" => Some(LARGEST),
+        "-Inf" => Some(-LARGEST),
+        "NaN" => Some(f64::NAN),
+        number => number.parse().ok().filter(|number: &f64| number.abs() <= LARGEST),
     };
-    let value = number.map_err(|_| PrometheusError("a value is no number".to_owned()))?;
+    let value = number.ok_or_else(|| PrometheusError("a value is no number".to_owned()))?;
     let labels: Vec<String> = metric.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
     Ok(Sample { labels: labels.join(","), pod: metric.get("pod").cloned().unwrap_or_default(), value })
 }
@@ -99,7 +95,7 @@ mod tests {
             Sample { labels: r#"__name__="n",code="500",pod="web-1""#.to_owned(), pod: "web-1".to_owned(), value: 1.5 }
         );
         assert!(read[1].value.is_nan() && read[1].pod.is_empty());
-        assert_eq!(read[2].value, f64::MAX);
+        assert_eq!(read[2].value, 1e300);
         let scalar =
             r#"{"status":"success","data":{"resultType":"scalar","result":[1435781430.781,"0.25"]},"warnings":["w"]}"#;
         assert_eq!(samples(200, scalar.as_bytes()).unwrap()[0].value, 0.25);
@@ -118,19 +114,24 @@ mod tests {
             (401, "", "Prometheus refuses these credentials (401)"),
             (502, "<html>", "Prometheus answers with status 502"),
             (404, "{}", "Prometheus answers with status 404"),
-            (200, "<html>", "the answer is not one of Prometheus' API"),
-            (200, r#"{"status":"success"}"#, "the answer is not one of Prometheus' API"),
+            (200, "<html>", "the answer is not one of Prometheus' API, or no vector and no scalar"),
+            (200, r#"{"status":"success"}"#, "the answer is not one of Prometheus' API, or no vector and no scalar"),
             (
                 200,
                 r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#,
-                "a matrix is no vector and no scalar",
+                "the answer is not one of Prometheus' API",
             ),
             (
                 200,
                 r#"{"status":"success","data":{"resultType":"vector","result":[1]}}"#,
-                "a vector is no vector and no scalar",
+                "the answer is not one of Prometheus' API",
             ),
             (200, r#"{"status":"success","data":{"resultType":"scalar","result":[1,"x"]}}"#, "a value is no number"),
+            (
+                200,
+                r#"{"status":"success","data":{"resultType":"scalar","result":[1,"1e999"]}}"#,
+                "a value is no number",
+            ),
         ] {
             assert_eq!(error(status, body), says, "{body}");
         }

@@ -14,13 +14,15 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use jiff::Timestamp;
 use rustls::RootCertStore;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::answer::samples;
 use super::{Answer, InstantQuery, PrometheusError};
+use crate::blocking::blocking;
 use crate::config::{AnalysisConfig, read_secret};
 use crate::plain_line::plain_line;
 use crate::secrets::Secrets;
@@ -29,6 +31,10 @@ use crate::user_agent::AGENT;
 
 /// The longest time of one query, from the connection to the last byte of the answer.
 pub const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of queries that are asked at once.
+pub const QUERIES_AT_ONCE: usize = 8;
+/// The time for which an idle connection is kept.
+const IDLE: Duration = Duration::from_secs(20);
 /// The largest answer, in bytes.
 pub const LARGEST_ANSWER: usize = 4 << 20;
 /// The most characters that are shown of an error.
@@ -39,6 +45,21 @@ const SHOWN: usize = 300;
 pub struct PrometheusClient {
     /// The authorities that this machine trusts.
     roots: OnceLock<RootCertStore>,
+    /// The client of addresses without an authority of their own. It keeps connections open.
+    client: OnceLock<HttpClient>,
+    room: QueryRoom,
+}
+
+type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// The room for queries that are asked at once: thousands of workloads may bake together, and Prometheus answers some 20 queries
+/// at a time.
+struct QueryRoom(Semaphore);
+
+impl Default for QueryRoom {
+    fn default() -> QueryRoom {
+        QueryRoom(Semaphore::new(QUERIES_AT_ONCE))
+    }
 }
 
 impl fmt::Debug for PrometheusClient {
@@ -50,6 +71,7 @@ impl fmt::Debug for PrometheusClient {
 impl InstantQuery for PrometheusClient {
     fn query<'a>(&'a self, analysis: &'a AnalysisConfig, query: String, at: Option<Timestamp>) -> Answer<'a> {
         Box::pin(async move {
+            let _room = self.room.0.acquire().await;
             match timeout(QUERY_TIMEOUT, self.ask(analysis, &query, at)).await {
                 Ok(answer) => answer,
                 Err(_) => {
@@ -67,7 +89,7 @@ impl PrometheusClient {
         query: &str,
         at: Option<Timestamp>,
     ) -> Result<Vec<Sample>, PrometheusError> {
-        let (authorization, secrets) = authorization(analysis)?;
+        let (authorization, secrets) = blocking(|| authorization(analysis))?;
         let hidden = |text: &str| PrometheusError(plain_line(&secrets.hide(text), SHOWN));
         let mut request = Request::post(format!("{}/api/v1/query", analysis.prometheus.trim_end_matches('/')))
             .header(header::USER_AGENT, AGENT)
@@ -77,7 +99,7 @@ impl PrometheusClient {
         }
         let body = form(query, at);
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| hidden(&error.to_string()))?;
-        let client = Client::builder(TokioExecutor::new()).build(self.connector(analysis)?);
+        let client = blocking(|| self.client(analysis))?;
         let response = client.request(request).await.map_err(|error| hidden(&unreachable(&error)))?;
         let status = response.status().as_u16();
         let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await.map_err(|error| {
@@ -87,21 +109,28 @@ impl PrometheusClient {
         samples(status, &body.to_bytes()).map_err(|PrometheusError(why)| hidden(&why))
     }
 
-    fn connector(&self, analysis: &AnalysisConfig) -> Result<HttpsConnector<HttpConnector>, PrometheusError> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        if analysis.prometheus.starts_with("http://") {
-            return Ok(HttpsConnector::from((tcp, client_config(RootCertStore::empty()))));
+    /// Returns the client of an analysis. One with an authority of its own reads it for each query.
+    fn client(&self, analysis: &AnalysisConfig) -> Result<HttpClient, PrometheusError> {
+        let roots = || self.roots.get_or_init(machine_roots).clone();
+        let Some(file) = &analysis.ca_file else {
+            return Ok(self.client.get_or_init(|| client_of(roots())).clone());
+        };
+        let failed = |why: String| PrometheusError(format!("ca_file {}: {why}", file.display()));
+        let mut roots = roots();
+        for authority in read_authorities(file).map_err(failed)? {
+            roots.add(authority).map_err(|error| failed(error.to_string()))?;
         }
-        let mut roots = self.roots.get_or_init(machine_roots).clone();
-        if let Some(file) = &analysis.ca_file {
-            let failed = |why: String| PrometheusError(format!("ca_file {}: {why}", file.display()));
-            for authority in read_authorities(file).map_err(failed)? {
-                roots.add(authority).map_err(|error| failed(error.to_string()))?;
-            }
-        }
-        Ok(HttpsConnector::from((tcp, client_config(roots))))
+        Ok(client_of(roots))
     }
+}
+
+fn client_of(roots: RootCertStore) -> HttpClient {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    let connector = HttpsConnector::from((tcp, client_config(roots)));
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(QUERIES_AT_ONCE);
+    builder.build(connector)
 }
 
 /// Returns the credentials of an analysis, and the texts that are shown to nobody.

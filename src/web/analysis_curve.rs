@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn each_analysis_has_a_curve_with_its_bound_and_failures() {
         let rule = AnalysisRule::Bounds { min: None, max: Some(10.0), failures: 9, at_least: 0.0 };
-        let mut analysis = Analysis::new("latency".to_owned(), rule, OnNone::Wait);
+        let mut analysis = Analysis::new(("latency".to_owned(), String::new()), rule, OnNone::Wait);
         let value = |value| Measured::Value { value, requests: None };
         let nothing = Measured::Nothing { message: "no data".to_owned() };
         let looks: Vec<Measurement> = [value(5.0), nothing, value(0.0), value(20.0)]

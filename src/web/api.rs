@@ -87,6 +87,9 @@ pub(super) async fn stats(
     }))
 }
 
+/// The most looks of analyses that are shown of each record, the newest ones.
+const LOOKS: u32 = 200;
+
 /// Returns the outcome of a commit, by the digits that its id begins with.
 pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Problem> {
     let asked = digits.clone();
@@ -103,7 +106,7 @@ pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Prob
                 .to_owned()
         });
         let commit = history.commit(&id)?;
-        let records = answers(history, &records)?.into_iter().map(|answer| ShownRecord::of(history, answer));
+        let records = answers(history, &records)?.into_iter().map(|answer| ShownRecord::of(history, answer, LOOKS));
         Ok(Ok(ShowAnswer { commit, records: records.collect::<Result<_, _>>()?, why, missing: Vec::new() }))
     });
     found.await?.map_err(|ids| match ids.as_slice() {

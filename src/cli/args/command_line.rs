@@ -22,15 +22,11 @@ pub(in crate::cli) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<
 }
 
 /// Verbs of other programs, with the commands of belay that do the same.
-const OTHERS: [(&str, &str); 18] = [
+const OTHERS: [(&str, &str); 17] = [
     ("rollback", "'belay undo WORKLOAD' takes a workload back; what fails belay takes back by itself"),
     ("revert", "'belay undo WORKLOAD' takes a workload back; 'git revert' and a push do it in Git"),
     ("rollout", "'belay status', 'history', 'undo', 'pause', 'resume' and 'restart' are what 'kubectl rollout' does"),
     ("diff", "'belay plan' shows what would change"),
-    (
-        "sync",
-        "the daemon looks by itself, at once after a push to a path of its machine; 'belay run --once' rolls out once",
-    ),
     ("reconcile", "the daemon looks by itself; 'belay run --once' rolls out once"),
     (
         "apply",
@@ -107,7 +103,7 @@ mod tests {
         for (verb, command) in [
             ("rollback", "belay undo"),
             ("diff", "belay plan"),
-            ("sync", "--once"),
+            ("reconcile", "--once"),
             ("logs", "belay show"),
             ("get", "belay status"),
         ] {

@@ -114,14 +114,14 @@ pub struct ShownRecord {
 }
 
 impl ShownRecord {
-    /// Returns a record with its details.
+    /// Returns a record with its details, and at most so many of its newest looks.
     ///
     /// # Errors
     ///
     /// When the file can't be read.
-    pub fn of(history: &History, answer: RecordAnswer) -> Result<ShownRecord, HistoryError> {
+    pub fn of(history: &History, answer: RecordAnswer, looks: u32) -> Result<ShownRecord, HistoryError> {
         let id = answer.record.id;
-        Ok(ShownRecord { answer, steps: history.steps(id)?, measurements: history.measurements(id)? })
+        Ok(ShownRecord { answer, steps: history.steps(id)?, measurements: history.newest_measurements(id, looks)? })
     }
 }
 

@@ -140,7 +140,7 @@ async fn the_way_back_is_not_measured() {
 fn traffic(new_rate: f64) -> impl FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send + 'static {
     move |query, seconds| {
         // The pods of the new revision are known by their hash.
-        let is_new = !query.contains("{1,10}");
+        let is_new = !query.contains("{6,10}");
         let rate = if is_new { new_rate } else { 0.005 };
         let total = (1_000.0 + seconds) * 10.0;
         let count = if query.starts_with("bad") { (total * rate).floor() } else { total };
@@ -154,6 +154,7 @@ async fn a_higher_error_rate_takes_the_version_back_and_a_harmless_one_stays() {
         let mut world = world(ERRORS, traffic(rate)).await;
         let record = second(&mut world).await;
         assert_eq!(record.outcome, outcome, "{rate}: {record:#?} {:#?}", measured(&world, &record));
+        assert!(bake_seconds(&world, &record) <= 135, "{rate}: {}", bake_seconds(&world, &record));
         if outcome == Outcome::RolledBack {
             let message = record.reason.clone().unwrap().message;
             assert!(
@@ -163,6 +164,40 @@ async fn a_higher_error_rate_takes_the_version_back_and_a_harmless_one_stays() {
             assert!(bake_seconds(&world, &record) < 120, "{rate}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_version_has_nothing_to_be_compared_with() {
+    let mut world = World::embedded().await;
+    world.config.bake = "2m".parse().unwrap();
+    world.config.known_analyses = analyses(ERRORS);
+    world.config.analysis = vec!["errors".to_owned()];
+    let (clock, began) = (world.clock.clone(), world.clock.now());
+    let nothing: Answers = Box::new(|_, _| panic!("nothing is asked"));
+    world.prometheus = Some(Arc::new(FakePrometheus { clock, began, answers: Mutex::new(nothing) }));
+    let first = world.with_first_version().await;
+    let record = world.record(&first, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    assert!(bake_seconds(&world, &record) <= 135, "{}", bake_seconds(&world, &record));
+}
+
+#[tokio::test(start_paused = true)]
+async fn series_without_pods_say_nothing() {
+    let summed = |_: &str, seconds: f64| value(seconds + 1_000.0);
+    let mut world = world(ERRORS, summed).await;
+    let record = second(&mut world).await;
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let found = measured(&world, &record);
+    let why = |look: &Measurement| matches!(&look.measured, Measured::Nothing { message } if message.contains("sum by (pod)"));
+    assert!(!found.is_empty() && found.iter().all(why), "{found:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_fails_when_the_bake_time_ends_is_watched_on() {
+    let mut world = world(LATENCY, |_, seconds| value(if seconds > 100.0 { 0.75 } else { 0.1 })).await;
+    let record = second(&mut world).await;
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?} {:#?}", measured(&world, &record));
+    assert!(bake_seconds(&world, &record) > 120, "{}", bake_seconds(&world, &record));
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,6 +80,10 @@ pub enum Wrong {
     TrustsTheUnwell,
     /// It does not see that pods restart within their bake time.
     ForgetsARestart,
+    /// It does not see the errors that an analysis measures.
+    IgnoresTheAnalysis,
+    /// It takes an analysis without data for a good verdict.
+    PassesWithoutData,
     /// It says that all is well, whatever is rejected or held.
     SaysAllIsWell,
     /// It does not see who asks it to leave something alone.
@@ -115,7 +119,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 42] = [
+    pub const ALL: [(Wrong, &'static str); 44] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -144,6 +148,8 @@ impl Wrong {
         (Wrong::StopsTheNeighbour, "sources-apart"),
         (Wrong::TrustsTheUnwell, "never-back-to-the-unwell"),
         (Wrong::ForgetsARestart, "follows-the-pods"),
+        (Wrong::IgnoresTheAnalysis, "analyses-count"),
+        (Wrong::PassesWithoutData, "analyses-count"),
         (Wrong::SaysAllIsWell, "states-are-true"),
         (Wrong::IgnoresTheSuspension, "suspended-is-left-alone"),
         (Wrong::LosesTheHolds, "held-is-not-applied"),
@@ -173,6 +179,7 @@ impl Wrong {
             Wrong::ForgetsARestart => {
                 scenario.style.bakes && scenario.events.iter().any(|timed| is_unwell(&timed.what))
             }
+            Wrong::IgnoresTheAnalysis | Wrong::PassesWithoutData => scenario.style.analyses,
             Wrong::TrustsTheUnwell => scenario.events.iter().any(|timed| is_unwell(&timed.what)),
             Wrong::IgnoresTheSuspension => {
                 scenario.events.iter().any(|timed| matches!(timed.what, Event::Hand(_, Hand::Suspend(60..))))
@@ -382,6 +389,16 @@ impl Bug {
         let of_object = |uri: &&String| uri.split('?').next() == Some(path);
         let uri = memory.forth.keys().find(of_object).filter(|_| self.wrong == Wrong::FightsBack)?;
         Some((uri.clone(), memory.forth[uri].clone()))
+    }
+
+    /// Returns true when it does not see what an analysis measures.
+    pub fn ignores_analyses(&self) -> bool {
+        self.wrong == Wrong::IgnoresTheAnalysis
+    }
+
+    /// Returns true when no data is as good as a good verdict.
+    pub fn passes_without_data(&self) -> bool {
+        self.wrong == Wrong::PassesWithoutData
     }
 
     /// Returns the time that belay hears for its next try.

@@ -12,6 +12,7 @@ pub mod log;
 pub mod manual_changes;
 pub mod perform;
 pub mod play;
+pub mod prometheus;
 pub mod repository;
 pub mod run;
 pub mod scenario;

@@ -26,6 +26,7 @@ use super::fault_rates::FaultRates;
 use super::findings::{annotation, path_of};
 use super::log::Log;
 use super::manual_changes::Person;
+use super::prometheus::{self, SimulatedPrometheus};
 use super::repository::{Key, Shop};
 use super::run::{ActorPeriod, Handled, Life};
 use super::scenario::{Fate, Order, Scenario};
@@ -64,6 +65,7 @@ pub struct Stage {
     pub scenario: Scenario,
     cluster: FaultyCluster,
     pub person: Person,
+    prometheus: kube::Client,
     pub shop: Shop,
     pub line: ApiProxy,
     bug: Option<Bug>,
@@ -116,6 +118,7 @@ impl Stage {
         let line = ApiProxy::new(cluster.client_as("belay"), random.fork(), bug.clone(), Arc::clone(&sprung));
         let mut stage = Stage {
             person: Person(cluster.client_as("kubectl")),
+            prometheus: cluster.client_as("prometheus"),
             shop: Shop::new(scenario.seed, &scenario.apps, &scenario.style, bug.clone()),
             line,
             bug,
@@ -402,6 +405,12 @@ impl Stage {
         let kustomize = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/simulation/kustomize");
         let daemon = daemon.rendering_with(Tools { kustomize: Some(kustomize.into()), helm: None });
         let mut daemon = daemon.repeatable(move || Duration::from_millis(random.below(40)));
+        if self.scenario.style.analyses {
+            let client = self.prometheus.clone();
+            let hears_nothing = self.bug.as_ref().is_some_and(Bug::ignores_analyses);
+            daemon =
+                daemon.measuring(Arc::new(SimulatedPrometheus { client, clock: self.clock.clone(), hears_nothing }));
+        }
         if self.scenario.style.leads {
             daemon = daemon.leading(if twin { "the-other" } else { "the-one" }.to_owned());
         }
@@ -430,6 +439,10 @@ impl Stage {
         config.max_rollouts = style.max_rollouts;
         if style.bakes {
             config.bake = Span(Duration::from_secs(40));
+        }
+        if style.analyses {
+            config.known_analyses = prometheus::analyses(self.bug.as_ref().is_some_and(Bug::passes_without_data));
+            config.analysis = config.known_analyses.iter().map(|analysis| analysis.name.clone()).collect();
         }
         if style.whole_commit {
             config.on_failure = OnFailure::RollBackCommit;

@@ -25,6 +25,8 @@ pub enum Fate {
     Late,
     /// Is ready, and crashes soon, again and again: complete at first, and not well after it.
     Loops,
+    /// Is ready and stays so, and answers with errors, which only an analysis sees.
+    Errs,
     /// Ends well after a moment.
     Done,
     /// Ends badly after a moment.
@@ -43,7 +45,7 @@ pub enum Will {
 }
 
 impl Fate {
-    const ALL: [(Fate, &'static str, &'static str, Will); 9] = [
+    const ALL: [(Fate, &'static str, &'static str, Will); 10] = [
         (Fate::Ready, "fine", "ready", Will::Succeed),
         (Fate::Slow, "slow", "ready-after=8s", Will::Succeed),
         (Fate::Never, "deaf", "never-ready", Will::Fail),
@@ -51,6 +53,7 @@ impl Fate {
         (Fate::Pull, "gone", "image-pull-error", Will::Fail),
         (Fate::Late, "late", "ready,crash-after=90s", Will::Either),
         (Fate::Loops, "loops", "ready,crash-after=20s,log=\"no database\"", Will::Either),
+        (Fate::Errs, "errs", "ready", Will::Either),
         (Fate::Done, "done", "exit-after=3s,code=0", Will::Succeed),
         (Fate::Undone, "undone", "exit-after=3s,code=1", Will::Fail),
     ];
@@ -141,6 +144,8 @@ pub struct Style {
     pub rendered: bool,
     /// True when complete workloads have a bake time.
     pub bakes: bool,
+    /// True when Prometheus is asked within the bake time.
+    pub analyses: bool,
     /// The most workloads that are rolled out at a time; 0 is no limit.
     pub max_rollouts: usize,
 }
@@ -183,6 +188,7 @@ impl Scenario {
             // Drawn apart once more, for the same reason.
             rendered: Random::new(seed ^ 0x0e0d_e2ed).below(5) == 0,
             bakes: Random::new(seed ^ 0xba_0e5).below(4) == 0,
+            analyses: Random::new(seed ^ 0xa0_a175).below(2) == 0 && Random::new(seed ^ 0xba_0e5).below(4) == 0,
             max_rollouts: usize::from(Random::new(seed ^ 0x0510_7500).below(6) == 0),
         };
         let count = 1 + random.below(3);
@@ -214,6 +220,9 @@ impl Scenario {
         events.extend(part_away(&Random::new(seed ^ 0x9a_47a1), at));
         events.extend(quota(&Random::new(seed ^ 0x900_7a00), at));
         events.extend(full_disk(&Random::new(seed ^ 0xd15c_f011), at));
+        if style.analyses {
+            events.extend(errors(&Random::new(seed ^ 0xe4_4025), at));
+        }
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
@@ -431,6 +440,22 @@ fn full_disk(apart: &Random, end: Duration) -> Vec<Timed> {
     if apart.below(3) == 0 {
         let killed = at + Duration::from_secs(apart.below(120));
         events.push(Timed { at: killed, what: Event::Kill(Kill::random(apart), Duration::from_secs(apart.below(30))) });
+    }
+    events
+}
+
+/// A version that answers with errors, and most often a good one some time later; belay may be killed meanwhile.
+fn errors(apart: &Random, end: Duration) -> Vec<Timed> {
+    let at = end.mul_f64(0.01) * u32::try_from(apart.below(100)).unwrap_or_default();
+    let app = usize::try_from(apart.below(3)).unwrap_or_default();
+    let mut events = vec![Timed { at, what: Event::Push(vec![Edit::Image(app, Fate::Errs)]) }];
+    if apart.below(2) == 0 {
+        let kill = Event::Kill(Kill::random(apart), Duration::from_secs(apart.below(90)));
+        events.push(Timed { at: at + Duration::from_secs(apart.below(60)), what: kill });
+    }
+    if apart.below(4) != 0 {
+        let good = Event::Push(vec![Edit::Image(app, Fate::Ready)]);
+        events.push(Timed { at: at + Duration::from_secs(20 + apart.below(300)), what: good });
     }
     events
 }

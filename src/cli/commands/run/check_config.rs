@@ -75,6 +75,12 @@ fn unreadable(config: &Config) -> Vec<String> {
         read(&of, "password_file", password_file.as_deref(), secret);
         read(&of, "ca_file", ca_file.as_deref(), readable);
     }
+    for analysis in &config.analysis {
+        let of = format!("analysis {}", analysis.name);
+        read(&of, "token_file", analysis.token_file.as_deref(), secret);
+        read(&of, "password_file", analysis.password_file.as_deref(), secret);
+        read(&of, "ca_file", analysis.ca_file.as_deref(), readable);
+    }
     read("render", "kustomize", config.render.kustomize.as_deref(), readable);
     read("render", "helm", config.render.helm.as_deref(), readable);
     read("state", "dir", config.state.dir.as_deref(), folder);

@@ -60,7 +60,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     match output {
         Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| ShownRecord::of(&view.history, view.answer(record)));
+            let records = records.iter().map(|record| ShownRecord::of(&view.history, view.answer(record), u32::MAX));
             let records = records.collect::<Result<_, _>>()?;
             say_value(&ShowAnswer { commit: known, records, why, missing: view.missing }, output)?;
         }

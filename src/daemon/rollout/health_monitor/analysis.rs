@@ -18,7 +18,7 @@ use crate::daemon::shared::context::Context;
 use crate::prometheus::PrometheusError;
 use belay_core::manifest::Compact;
 use belay_core::rollout::analysis::{
-    Analysis, CounterGrowth, Measured, PodAnswers, PodPatterns, QueryTemplate, QueryValues, Sample, answers,
+    Analysis, AnswerSums, CounterGrowth, Measured, PodAnswers, PodPatterns, QueryTemplate, QueryValues, Sample,
     pod_patterns, worst_value,
 };
 use belay_core::rollout::health::PodAccount;
@@ -69,7 +69,7 @@ impl Analyses {
 }
 
 impl HealthMonitor<'_> {
-    /// Begins the analyses of a bake time of this length, if the workload has any. They measure since `began`.
+    /// Begins the analyses of a bake time of this length, if the workload has any. They measure since `began`, by the steady clock.
     pub(super) fn begin_analyses(
         &mut self,
         live: &Value,
@@ -83,6 +83,7 @@ impl HealthMonitor<'_> {
             return;
         }
         let present = pods.and_then(|pods| pods.first()).map(|pod| pod.seen.name.as_str());
+        let replaced = self.work.last_good_replaced_at();
         let rollout = Arc::new(MeasuredRollout {
             record: self.work.record,
             pods: pod_patterns(&wanted.key, present),
@@ -92,21 +93,32 @@ impl HealthMonitor<'_> {
             revision: marks::revision(live).unwrap_or_default(),
             bake,
             began,
-            applied: self.work.applied_at().unwrap_or(began),
+            // The bake time may be longer by so much, if pods are missing then, or a verdict.
+            old_from: replaced
+                .and_then(|at| at.checked_sub(bake).ok()?.checked_sub(self.judge.outage_timeout()).ok())
+                .unwrap_or(Timestamp::MIN),
         });
-        let (news, standing) = watch::channel(BTreeMap::new());
-        let (mut unknown, mut looks) = (Vec::new(), JoinSet::new());
+        let (mut all, mut unknown, mut looking) = (BTreeMap::new(), Vec::new(), Vec::new());
         for name in asked {
             match context.config.known_analyses.iter().find(|known| known.name == name) {
+                Some(config) if config.bad.is_some() && replaced.is_none() => {
+                    info!(object = %wanted.key, analysis = name, "not measured: there is no earlier version to compare with");
+                }
                 Some(config) => {
-                    let looking = Looking::of(context, config, &rollout, began);
-                    looks.spawn(looking.look_again_and_again(news.clone()));
+                    let looks = Looking::of(context, config, &rollout, began);
+                    all.insert(name, looks.standing());
+                    looking.push(looks);
                 }
                 None => {
                     warn!(object = %wanted.key, analysis = name, "there is no [[analysis]] of that name");
                     unknown.push(name);
                 }
             }
+        }
+        let (news, standing) = watch::channel(all);
+        let mut looks = JoinSet::new();
+        for looking in looking {
+            looks.spawn(looking.look_again_and_again(news.clone()));
         }
         self.analyses = Some(Analyses { standing, unknown, _looks: looks });
     }
@@ -127,10 +139,21 @@ impl HealthMonitor<'_> {
 }
 
 impl RolloutTask {
-    /// Returns when its manifest was applied, as far as the history knows.
-    fn applied_at(&self) -> Option<Timestamp> {
-        let steps = self.context.history.steps(self.record).unwrap_or_default();
-        steps.iter().rfind(|step| step.kind == StepKind::Applied).map(|step| step.at)
+    /// Returns when the last good version began to be replaced, as far as the history knows: by this manifest, or by an earlier one
+    /// that failed or was superseded. `None` if there was no good version.
+    fn last_good_replaced_at(&self) -> Option<Timestamp> {
+        let records = self.context.newest_records(&self.planned.wanted.key);
+        let since_good = records
+            .iter()
+            .filter(|record| record.rolls_out && record.id <= self.record)
+            .take_while(|record| record.outcome != Outcome::Complete);
+        let is_first = records.iter().all(|record| record.outcome != Outcome::Complete || !record.rolls_out);
+        let applied = |record: RecordId| {
+            let steps = self.context.history.steps(record).unwrap_or_default();
+            steps.iter().find(|step| step.kind == StepKind::Applied).map(|step| step.at)
+        };
+        let replaced = since_good.filter_map(|record| applied(record.id)).min();
+        replaced.filter(|_| !is_first)
     }
 }
 
@@ -145,10 +168,10 @@ struct MeasuredRollout {
     revision: i64,
     /// The length of its bake time.
     bake: SignedDuration,
-    /// When that began.
+    /// When that began, by the steady clock.
     began: Timestamp,
-    /// When the manifest was applied: the old pods are those of before.
-    applied: Timestamp,
+    /// The beginning of the time in which the old pods are measured, by the clock that people see.
+    old_from: Timestamp,
 }
 
 /// One analysis that looks again and again.
@@ -157,8 +180,12 @@ struct Looking {
     config: AnalysisConfig,
     rollout: Arc<MeasuredRollout>,
     analysis: Analysis,
-    /// The counters of the new and of the old pods: the bad answers, and all.
-    growth: [[CounterGrowth; 2]; 2],
+    /// The counters of the new pods, and of the old ones.
+    new: CounterGrowth,
+    old: CounterGrowth,
+    /// True before counters were read: they say something from the second look on.
+    is_first: bool,
+    /// When it looks first.
     first: Instant,
 }
 
@@ -173,16 +200,23 @@ impl Looking {
             warn!(%error, "failed to read what an analysis has measured; it begins again");
             Vec::new()
         });
+        let names = (config.name.clone(), config.queries_hash());
         let warm = began.checked_add(config.warmup.signed()).unwrap_or(Timestamp::MAX);
-        let wait = Duration::try_from(warm.duration_since(context.clock.now())).unwrap_or_default();
+        let wait = Duration::try_from(warm.duration_since(context.clock.steady())).unwrap_or_default();
         Looking {
             context: Arc::clone(context),
             config: config.clone(),
             rollout: Arc::clone(rollout),
-            analysis: Analysis::resume(config.name.clone(), config.rule(), config.on_none, &known),
-            growth: Default::default(),
+            analysis: Analysis::resume(names, config.rule(), config.on_none, &known),
+            new: CounterGrowth::default(),
+            old: CounterGrowth::default(),
+            is_first: true,
             first: Instant::now() + wait,
         }
+    }
+
+    fn standing(&self) -> AnalysisStanding {
+        AnalysisStanding { failure: self.analysis.failure(), undecided: self.analysis.undecided() }
     }
 
     /// Looks until the version is known to be bad.
@@ -191,7 +225,7 @@ impl Looking {
         let mut looks = tokio::time::interval_at(self.first, self.config.interval.0.max(longest));
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let standing = AnalysisStanding { failure: self.analysis.failure(), undecided: self.analysis.undecided() };
+            let standing = self.standing();
             let has_failed = standing.failure.is_some();
             news.send_if_modified(|all| all.insert(self.config.name.clone(), standing.clone()) != Some(standing));
             if has_failed {
@@ -224,28 +258,30 @@ impl Looking {
         }
     }
 
-    /// Returns the answers of the new pods, and those of the old ones at the same distance from the beginning of a time of the
-    /// same length, which ends when the manifest was applied.
+    /// Returns the answers of the new pods, and those of the old ones at the same distance from the beginning of a time that
+    /// ended when the last good version began to be replaced.
     async fn compare(
         &mut self,
         bad: &QueryTemplate,
         total: &QueryTemplate,
     ) -> Result<Option<Measured>, PrometheusError> {
-        let MeasuredRollout { pods, applied, began, bake, .. } = &*self.rollout;
-        let elapsed = self.context.clock.now().duration_since(*began);
-        let before = applied.checked_add(elapsed.saturating_sub(*bake)).unwrap_or(*applied);
-        if before > *applied {
-            let message = "the time before the rollout that it is compared with is over".to_owned();
-            return Ok(Some(Measured::Nothing { message }));
+        let MeasuredRollout { pods, old_from, began, .. } = &*self.rollout;
+        let elapsed = self.context.clock.steady().duration_since(*began);
+        let before = old_from.checked_add(elapsed).unwrap_or(*old_from);
+        let now = Some(self.context.clock.now());
+        let new = (self.ask(bad, &pods.new, now).await?, self.ask(total, &pods.new, now).await?);
+        let before = Some(before);
+        let old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
+        if [&new.0, &new.1, &old.0, &old.1].into_iter().flatten().any(|sample| sample.pod.is_empty()) {
+            let message = "a series has no label pod: leave out sum, or write sum by (pod)".to_owned();
+            return Err(PrometheusError(message));
         }
-        let new = (self.ask(bad, &pods.new, None).await?, self.ask(total, &pods.new, None).await?);
-        let old = (self.ask(bad, &pods.old, Some(before)).await?, self.ask(total, &pods.old, Some(before)).await?);
-        let mut grown = |side: usize, (bad, total): (Vec<Sample>, Vec<Sample>)| {
-            let [known_bad, known_total] = &mut self.growth[side];
-            Some(answers(&known_bad.grow(&bad)?, &known_total.grow(&total)?))
+        let is_first = std::mem::take(&mut self.is_first);
+        let sums = |growth: &mut CounterGrowth, (bad, total): (Vec<Sample>, Vec<Sample>)| {
+            AnswerSums::of(growth.grow(&bad, &total).into_values())
         };
-        let (new, old) = (grown(0, new), grown(1, old));
-        Ok(new.zip(old).map(|(new, old)| Measured::Answers(PodAnswers { new, old })))
+        let (new, old) = (sums(&mut self.new, new), sums(&mut self.old, old));
+        Ok((!is_first).then_some(Measured::Answers(PodAnswers { new, old })))
     }
 
     async fn ask(

@@ -176,7 +176,7 @@ impl HealthMonitor<'_> {
         let bake = Bake::begin(time, pods.as_deref(), context.clock.steady());
         let start = BakeStart { ends: context.clock.shown(bake.ends()), ..bake.start() };
         self.work.unless_cancelled(context.begin_bake(self.work.record, JudgedBake { of, start }, time)).await?;
-        let began = context.clock.now();
+        let began = context.clock.steady();
         self.begin_analyses(&live.read(), pods.as_deref(), time, began);
         self.run_bake(bake);
         Ok(())
@@ -189,7 +189,7 @@ impl HealthMonitor<'_> {
         let longest = bake_time(&self.work.planned.wanted.manifest.value(), config.bake);
         let left = start.ends.duration_since(clock.now()).clamp(SignedDuration::ZERO, longest);
         let ends = clock.steady().checked_add(left).unwrap_or(Timestamp::MAX);
-        let began = start.ends.checked_sub(longest).unwrap_or(start.ends);
+        let began = ends.checked_sub(longest).unwrap_or(ends);
         self.run_bake(Bake::resume(BakeStart { ends, ..start }));
         if let Some(live) = live {
             let pods = self.pods(live, true).await?;

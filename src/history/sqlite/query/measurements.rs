@@ -10,17 +10,27 @@ use belay_core::rollout::RecordId;
 use belay_core::rollout::analysis::Measurement;
 
 impl History {
-    /// Returns what was measured of a record's rollout, in order.
+    /// Returns what was measured of a record's rollout, in order. A row that can't be read is left out.
     ///
     /// # Errors
     ///
     /// When the file can't be read.
     pub fn measurements(&self, id: RecordId) -> Result<Vec<Measurement>, HistoryError> {
+        self.newest_measurements(id, u32::MAX)
+    }
+
+    /// Returns the newest of them, at most so many.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn newest_measurements(&self, id: RecordId, limit: u32) -> Result<Vec<Measurement>, HistoryError> {
         self.read("read what was measured", |connection| {
-            let mut statement =
-                connection.prepare_cached("SELECT measurement FROM measurements WHERE record = ? ORDER BY number")?;
-            let read = |row: &rusqlite::Row<'_>| rows::from_json(0, &row.get::<_, String>(0)?);
-            Ok(statement.query_map([id.0], read)?.collect::<Result<_, _>>()?)
+            let mut statement = connection
+                .prepare_cached("SELECT measurement FROM measurements WHERE record = ? ORDER BY number DESC LIMIT ?")?;
+            let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+            let rows: Vec<String> = statement.query_map(params![id.0, limit], read)?.collect::<Result<_, _>>()?;
+            Ok(rows.iter().rev().filter_map(|row| serde_json::from_str(row).ok()).collect())
         })
     }
 }

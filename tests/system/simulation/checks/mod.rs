@@ -1,6 +1,7 @@
 //! The checkers. They know what was sent, what is stored, what is in the books, in Git and in the log, as raw data; they
 //! share no code with the daemon, so that a misreading of its own can't hide itself.
 
+mod analyses;
 mod at_rest;
 mod ending;
 mod history_rows;
@@ -18,7 +19,8 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 33] = [
+const CHECKS: [Check; 34] = [
+    analyses::analyses_count,
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,

@@ -5,9 +5,9 @@
 //! of six larger rates a likelihood ratio against `θ0` is kept. Their mean exceeds `1 / false_alarm` with a probability of at
 //! most `false_alarm`, however often it is looked at (Ville's inequality).
 //!
-//! This holds for answers that fail independently of each other. Where they fail in bursts, each ratio is taken to the power of
-//! `1 / dispersion`: the variance of the bad answers of a pod between two looks, in terms of their mean. So a burst counts as
-//! about one bad answer.
+//! This holds for answers that fail independently of each other. Errors come in bursts, and each ratio is taken to the power of
+//! `1 / dispersion`: the variance of the bad answers, of a pod or of all, between two looks, in terms of their mean. So a burst
+//! counts as about one bad answer. That is a rule of thumb; the tests simulate it.
 
 /// The rates that the test looks for, in terms of the one that is tolerated.
 const ALTERNATIVES: [f64; 6] = [1.6, 2.4, 4.0, 8.0, 24.0, 80.0];
@@ -63,56 +63,98 @@ impl AnswerSums {
         if self.total > 0.0 { self.bad / self.total } else { 0.0 }
     }
 
-    /// Returns the variance of the bad answers of a pod between two looks, in terms of their mean; at least 1. Of one sample
-    /// alone nothing is known: all of it may have been one burst.
+    /// Returns the dispersion of the bad answers of a pod between two looks.
     fn dispersion(&self) -> f64 {
-        if self.bad <= 0.0 {
-            return 1.0;
-        }
-        let (degrees, mean) = (self.samples - 1.0, self.bad / self.samples);
-        let seen = if degrees < 1.0 { self.bad } else { (self.squares - self.bad * mean) / degrees / mean };
-        seen.max(1.0)
+        dispersion(self.bad, self.squares, self.samples)
     }
 }
+
+/// Returns the variance of some numbers, in terms of their mean; at least 1. Of one number alone nothing is known: all of it may
+/// have been one burst.
+fn dispersion(sum: f64, squares: f64, count: f64) -> f64 {
+    if sum <= 0.0 {
+        return 1.0;
+    }
+    let (degrees, mean) = (count - 1.0, sum / count);
+    let seen = if degrees < 1.0 { sum } else { (squares - sum * mean) / degrees / mean };
+    1.0 + (seen - 1.0).max(0.0) * CAUTION
+}
+
+/// The factor by which what is above 1 of an estimated dispersion is taken larger: it is one of few numbers.
+const CAUTION: f64 = 1.5;
+
+/// The largest evidence. A number must be one that can be written down.
+const MOST_EVIDENCE: f64 = 1e300;
 
 /// The state of the test.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ErrorRateTest {
     /// The logarithm of the likelihood ratio of each alternative.
     ratios: [f64; ALTERNATIVES.len()],
-    new: AnswerSums,
-    old: AnswerSums,
+    /// The answers that were compared, and those that wait for answers of the other side: counters are scraped more rarely than
+    /// they are looked at.
+    new: Side,
+    old: Side,
+    /// The number of comparisons.
+    comparisons: f64,
+}
+
+/// The answers of the new pods, or of the old ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Side {
+    compared: AnswerSums,
+    waiting: AnswerSums,
+    /// The sum of the squares of the bad answers of all pods, over each comparison.
+    squares: f64,
+}
+
+impl Side {
+    /// Returns the answers that waited, which are compared now.
+    fn compare(&mut self) -> AnswerSums {
+        let answers = std::mem::take(&mut self.waiting);
+        self.compared.add(answers);
+        self.squares += answers.bad * answers.bad;
+        answers
+    }
+
+    /// Returns the larger dispersion: between pods, for a burst that one pod answers, or between comparisons, for one that is
+    /// spread over all.
+    fn dispersion(&self, comparisons: f64) -> f64 {
+        self.compared.dispersion().max(dispersion(self.compared.bad, self.squares, comparisons))
+    }
 }
 
 impl ErrorRateTest {
-    /// Takes in the answers of the new and of the old pods between two looks. Returns false if one side had none: that look
-    /// says nothing.
+    /// Takes in the answers of the new and of the old pods between two looks. Returns true when they were compared: both sides
+    /// had answers since the last comparison.
     pub fn look(&mut self, new: AnswerSums, old: AnswerSums, tolerate: f64) -> bool {
-        if new.total <= 0.0 || old.total <= 0.0 {
+        self.new.waiting.add(new);
+        self.old.waiting.add(old);
+        if self.new.waiting.total <= 0.0 || self.old.waiting.total <= 0.0 {
             return false;
         }
+        let (new, old) = (self.new.compare(), self.old.compare());
+        self.comparisons += 1.0;
         let new_share = |rate: f64| rate * new.total / (rate * new.total + old.total);
         let harmless = new_share(tolerate);
         for (ratio, alternative) in self.ratios.iter_mut().zip(ALTERNATIVES) {
             let worse = new_share(tolerate * alternative);
             *ratio += new.bad * (worse / harmless).ln() + old.bad * ((1.0 - worse) / (1.0 - harmless)).ln();
         }
-        self.new.add(new);
-        self.old.add(old);
         true
     }
 
     /// Returns the evidence that the new pods are worse than is tolerated: how much likelier the answers are if they are.
     #[must_use]
     pub fn evidence(&self) -> f64 {
-        let dispersion = self.new.dispersion().max(self.old.dispersion());
+        let dispersion = self.new.dispersion(self.comparisons).max(self.old.dispersion(self.comparisons));
         let sum: f64 = self.ratios.iter().map(|ratio| (ratio / dispersion).exp()).sum();
-        sum / ALTERNATIVES.len() as f64
+        (sum / ALTERNATIVES.len() as f64).min(MOST_EVIDENCE)
     }
 
-    /// Returns the answers of the new and of the old pods.
+    /// Returns the answers of the new and of the old pods that were compared.
     #[must_use]
     pub fn sums(&self) -> (AnswerSums, AnswerSums) {
-        (self.new, self.old)
+        (self.new.compared, self.old.compared)
     }
 }

@@ -143,7 +143,10 @@ impl Measured {
             Measured::Answers(PodAnswers { new, .. }) if new.total <= 0.0 => {
                 "the new pods have answered no request".to_owned()
             }
-            Measured::Answers(_) => "the old pods have answered no request".to_owned(),
+            Measured::Answers(PodAnswers { old, .. }) if old.total <= 0.0 => {
+                "the old pods have answered no request".to_owned()
+            }
+            Measured::Answers(_) => "the new pods have answered too few requests".to_owned(),
         }
     }
 }
@@ -154,6 +157,8 @@ impl Measured {
 pub struct Measurement {
     /// The name of the analysis.
     pub analysis: String,
+    /// The hash of its queries: numbers of others say nothing about these.
+    pub queries: String,
     /// When it looked.
     pub at: Timestamp,
     /// The verdict of this look.

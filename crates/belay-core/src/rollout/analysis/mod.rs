@@ -19,7 +19,7 @@ pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers};
 pub use pod_pattern::{PodPatterns, pod_patterns};
 pub use query_template::{QueryTemplate, QueryValues};
 pub use rule::AnalysisRule;
-pub use sample::{Sample, answers, worst_value};
+pub use sample::{Sample, worst_value};
 pub use verification::{VerifiedAnalysis, verify};
 
 /// The most analyses of one workload.
@@ -38,6 +38,9 @@ pub enum OnNone {
     Fail,
 }
 
+/// The looks between two comparisons of error rates: Prometheus may scrape as rarely as once a minute.
+const LOOKS_BETWEEN_SCRAPES: u32 = 12;
+
 /// The looks without a verdict in a row that are a failure, where they are one and nothing else is said.
 const FAILURES: u32 = 3;
 
@@ -45,6 +48,8 @@ const FAILURES: u32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Analysis {
     name: String,
+    /// The hash of its queries.
+    queries: String,
     rule: AnalysisRule,
     on_none: OnNone,
     test: ErrorRateTest,
@@ -52,24 +57,31 @@ pub struct Analysis {
     in_a_row: u32,
     /// The looks in a row that said nothing.
     without_verdict: u32,
+    /// The looks since error rates were compared last.
+    since_compared: u32,
     /// The last measurement.
     last: Option<Measurement>,
 }
 
 impl Analysis {
-    /// Returns an analysis that has measured nothing yet.
+    /// Returns an analysis of this name, with this hash of its queries, that has measured nothing yet.
     #[must_use]
-    pub fn new(name: String, rule: AnalysisRule, on_none: OnNone) -> Analysis {
+    pub fn new((name, queries): (String, String), rule: AnalysisRule, on_none: OnNone) -> Analysis {
         let test = ErrorRateTest::default();
-        Analysis { name, rule, on_none, test, in_a_row: 0, without_verdict: 0, last: None }
+        Analysis { name, queries, rule, on_none, test, in_a_row: 0, without_verdict: 0, since_compared: 0, last: None }
     }
 
     /// Returns an analysis that has measured this already, in this order: of a rollout that goes on, or one that is verified.
     #[must_use]
-    pub fn resume(name: String, rule: AnalysisRule, on_none: OnNone, measurements: &[Measurement]) -> Analysis {
-        let known = measurements.iter().filter(|known| known.analysis == name);
-        let mut analysis = Analysis::new(name.clone(), rule, on_none);
-        for known in known {
+    pub fn resume(
+        names: (String, String),
+        rule: AnalysisRule,
+        on_none: OnNone,
+        measurements: &[Measurement],
+    ) -> Analysis {
+        let mut analysis = Analysis::new(names.clone(), rule, on_none);
+        let is_its = |known: &&Measurement| (&known.analysis, &known.queries) == (&names.0, &names.1);
+        for known in measurements.iter().filter(is_its) {
             analysis.measure(known.measured.clone(), known.at);
         }
         analysis
@@ -91,12 +103,17 @@ impl Analysis {
     pub fn measure(&mut self, measured: Measured, at: Timestamp) -> Measurement {
         let (verdict, evidence) = match (&measured, self.rule) {
             (Measured::Nothing { .. }, _) => (AnalysisVerdict::None, None),
-            (Measured::Answers(PodAnswers { new, old }), AnalysisRule::ErrorRate { tolerate, false_alarm }) => {
-                let says_something = self.test.look(*new, *old, tolerate);
+            (
+                Measured::Answers(PodAnswers { new, old }),
+                AnalysisRule::ErrorRate { tolerate, false_alarm, at_least },
+            ) => {
+                let is_compared = self.test.look(*new, *old, tolerate);
+                self.since_compared = if is_compared { 0 } else { self.since_compared.saturating_add(1) };
                 let evidence = self.test.evidence();
+                let has_enough = self.test.sums().0.total >= at_least;
                 let verdict = if evidence >= 1.0 / false_alarm {
                     AnalysisVerdict::Fail
-                } else if says_something {
+                } else if has_enough && self.since_compared < LOOKS_BETWEEN_SCRAPES {
                     AnalysisVerdict::Pass
                 } else {
                     AnalysisVerdict::None
@@ -127,7 +144,15 @@ impl Analysis {
             AnalysisVerdict::None => self.without_verdict.saturating_add(1),
             AnalysisVerdict::Pass | AnalysisVerdict::Fail => 0,
         };
-        let measurement = Measurement { analysis: self.name.clone(), at, verdict, measured, evidence, rule: self.rule };
+        let measurement = Measurement {
+            analysis: self.name.clone(),
+            queries: self.queries.clone(),
+            at,
+            verdict,
+            rule: self.rule,
+            measured,
+            evidence,
+        };
         self.last = Some(measurement.clone());
         measurement
     }
@@ -153,7 +178,7 @@ impl Analysis {
     fn failed(&self, last: &Measurement) -> Option<String> {
         let name = &self.name;
         match (self.rule, &last.measured) {
-            (AnalysisRule::ErrorRate { tolerate, false_alarm }, _) => {
+            (AnalysisRule::ErrorRate { tolerate, false_alarm, .. }, _) => {
                 let (new, old) = self.test.sums();
                 Some(format!(
                     "analysis {name:?}: the new pods gave {}, the old ones {}; that is more than {tolerate} times the old error \
@@ -178,15 +203,21 @@ impl Analysis {
         }
     }
 
-    /// Returns why the last look says nothing; `None` if it has a verdict, or counts as if it had a good one.
+    /// Returns why it is not known yet if the version is good: the last look says nothing, or it failed, though not often enough
+    /// in a row. `None` if it has passed, or counts as if it had.
     #[must_use]
     pub fn undecided(&self) -> Option<String> {
         let name = &self.name;
+        let passes = self.on_none == OnNone::Pass;
         match &self.last {
-            _ if self.on_none == OnNone::Pass => None,
+            None if passes => None,
             None => Some(format!("analysis {name:?} has measured nothing yet")),
+            Some(last) if last.verdict == AnalysisVerdict::None && passes => None,
             Some(last) if last.verdict == AnalysisVerdict::None => {
                 Some(format!("analysis {name:?} has no verdict: {}", last.measured.nothing()))
+            }
+            Some(last) if last.verdict == AnalysisVerdict::Fail => {
+                Some(format!("analysis {name:?} failed at its last look ({})", last.numbers()))
             }
             Some(_) => None,
         }

@@ -22,25 +22,33 @@ pub struct PodPatterns {
 #[must_use]
 pub fn pod_patterns(key: &ObjectKey, present: Option<&str>) -> PodPatterns {
     let name = &key.name;
-    let all = match Workload::of(key) {
+    let old = match Workload::of(key) {
         Some(Workload::StatefulSet) => format!("{}-[0-9]+", literal(name)),
-        Some(Workload::Deployment) => generated(name, &format!("{RANDOM}{{1,10}}-")),
+        Some(Workload::Deployment) => generated(name, &format!("{RANDOM}{{6,10}}-")),
+        // belay gives the successor of a ReplicationController a hash of its template.
+        Some(Workload::ReplicationController) => generated(name, "([0-9a-f]{32}-)?"),
         _ => generated(name, ""),
     };
-    let new = match (Workload::of(key), present.and_then(|present| present.get(..present.len().checked_sub(5)?))) {
-        (Some(Workload::Deployment), Some(prefix)) => format!("{}{RANDOM}{{5}}", literal(prefix)),
-        _ => all.clone(),
+    let prefix = present.and_then(|present| present.get(..present.len().checked_sub(5)?));
+    let new = match (Workload::of(key), prefix) {
+        (Some(Workload::StatefulSet), _) | (_, None) => old.clone(),
+        (_, Some(prefix)) => format!("{}{RANDOM}{{5}}", literal(prefix)),
     };
-    PodPatterns { new, old: all }
+    PodPatterns { new, old }
 }
 
-/// Returns the names that are generated from a name, and a hash behind it.
-fn generated(name: &str, hash: &str) -> String {
-    let longest_hash = if hash.is_empty() { 0 } else { 11 };
+/// Returns the names that are generated from a name, and what stands behind it.
+fn generated(name: &str, behind: &str) -> String {
+    // A Deployment's pods have up to 11 characters of a hash behind the name, a ReplicationController's 33.
+    let longest = match behind {
+        "" => 0,
+        behind if behind.starts_with('(') => 33,
+        _ => 11,
+    };
     match name.get(..GENERATED_FROM) {
         Some(beginning) => format!("{}{RANDOM}{{5}}", literal(beginning)),
-        None if name.len() + 1 + longest_hash > GENERATED_FROM => format!("{}-.*", literal(name)),
-        None => format!("{}-{hash}{RANDOM}{{5}}", literal(name)),
+        None if name.len() + 1 + longest > GENERATED_FROM => format!("{}-.*", literal(name)),
+        None => format!("{}-{behind}{RANDOM}{{5}}", literal(name)),
     }
 }
 
@@ -55,7 +63,8 @@ mod tests {
 
     fn of(kind: &str, name: &str, present: Option<&str>) -> PodPatterns {
         let text = |text: &str| text.to_owned();
-        let key = ObjectKey { group: text("apps"), kind: text(kind), namespace: Some(text("shop")), name: text(name) };
+        let group = if kind == "ReplicationController" { "" } else { "apps" };
+        let key = ObjectKey { group: text(group), kind: text(kind), namespace: Some(text("shop")), name: text(name) };
         pod_patterns(&key, present)
     }
 
@@ -64,11 +73,14 @@ mod tests {
         let random = RANDOM;
         let web = of("Deployment", "web", Some("web-5d4b9c-xv2kq"));
         assert_eq!(web.new, format!("web-5d4b9c-{random}{{5}}"));
-        assert_eq!(web.old, format!("web-{random}{{1,10}}-{random}{{5}}"));
+        assert_eq!(web.old, format!("web-{random}{{6,10}}-{random}{{5}}"));
         let hidden = of("Deployment", "web", None);
         assert_eq!((hidden.new, hidden.old), (web.old.clone(), web.old));
         assert_eq!(of("StatefulSet", "db.eu", Some("db.eu-0")).new, "db[.]eu-[0-9]+");
         assert_eq!(of("DaemonSet", "logs", Some("logs-xv2kq")).old, format!("logs-{random}{{5}}"));
+        let controller = of("ReplicationController", "rc", Some("rc-498f18f4a67b022d0bbd5ec343b97746-jgfxb"));
+        assert_eq!(controller.new, format!("rc-498f18f4a67b022d0bbd5ec343b97746-{random}{{5}}"));
+        assert_eq!(controller.old, format!("rc-([0-9a-f]{{32}}-)?{random}{{5}}"));
         let long = "a".repeat(60);
         assert_eq!(of("DaemonSet", &long, None).new, format!("{}{random}{{5}}", "a".repeat(58)));
         assert_eq!(of("Deployment", &"a".repeat(50), None).old, format!("{}-.*", "a".repeat(50)));

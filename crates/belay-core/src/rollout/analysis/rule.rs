@@ -14,6 +14,8 @@ pub enum AnalysisRule {
         tolerate: f64,
         /// The probability with which a harmless version may be stopped.
         false_alarm: f64,
+        /// The answers of the new pods below which nothing is known.
+        at_least: f64,
     },
     /// A value has bounds.
     #[serde(rename_all = "camelCase")]

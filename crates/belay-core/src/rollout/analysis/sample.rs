@@ -1,9 +1,6 @@
 //! What Prometheus answers at a look, and what it stands for.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::AnalysisRule;
-use super::error_rates::{AnswerSums, Answers};
 use super::measurement::Measured;
 
 /// One sample of Prometheus: the value of a time series at a moment.
@@ -15,14 +12,6 @@ pub struct Sample {
     pub pod: String,
     /// Its value.
     pub value: f64,
-}
-
-/// Returns the answers of some pods, by what their counters have grown.
-#[must_use]
-pub fn answers(bad: &BTreeMap<String, f64>, total: &BTreeMap<String, f64>) -> AnswerSums {
-    let pods: BTreeSet<&String> = bad.keys().chain(total.keys()).collect();
-    let of = |counters: &BTreeMap<String, f64>, pod: &String| counters.get(pod).copied().unwrap_or_default();
-    AnswerSums::of(pods.into_iter().map(|pod| Answers { bad: of(bad, pod), total: of(total, pod) }))
 }
 
 /// Returns the worst value of some samples by a rule, with the requests that it is made of, where they are counted.
@@ -37,7 +26,9 @@ pub fn worst_value(samples: &[Sample], requests: Option<&[Sample]>, rule: Analys
         AnalysisRule::Bounds { min: Some(_), .. } => numbers.min_by(f64::total_cmp),
         _ => numbers.max_by(f64::total_cmp),
     };
-    let counted = |requests: &[Sample]| requests.iter().map(|of| of.value).filter(|value| !value.is_nan()).sum();
+    let counted = |requests: &[Sample]| {
+        requests.iter().map(|of| of.value).filter(|value| value.is_finite()).fold(0.0, |sum, value| sum + value)
+    };
     match worst {
         Some(value) => Measured::Value { value, requests: requests.map(counted) },
         None if samples.is_empty() => Measured::Nothing { message: "the query has no data".to_owned() },
@@ -70,12 +61,5 @@ mod tests {
         assert_eq!(worst(&[f64::NAN], rule(None, Some(2.0))).unwrap_err(), "the value is NaN");
         let counted = worst_value(&samples(&[1.0]), Some(&samples(&[4.0, f64::NAN, 3.0])), rule(None, Some(2.0)));
         assert_eq!(counted, Measured::Value { value: 1.0, requests: Some(7.0) });
-    }
-
-    #[test]
-    fn pods_without_bad_answers_count_too() {
-        let of = |pods: &[(&str, f64)]| pods.iter().map(|(pod, more)| ((*pod).to_owned(), *more)).collect();
-        let sums = answers(&of(&[("a", 2.0), ("c", 1.0)]), &of(&[("a", 10.0), ("b", 5.0)]));
-        assert_eq!(sums, AnswerSums { bad: 3.0, total: 16.0, squares: 5.0, samples: 3.0 });
     }
 }

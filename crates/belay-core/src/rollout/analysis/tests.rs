@@ -10,7 +10,11 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-const COMPARES: AnalysisRule = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01 };
+const COMPARES: AnalysisRule = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0 };
+
+fn names(name: &str) -> (String, String) {
+    (name.to_owned(), "1a2b".to_owned())
+}
 
 fn answered(new: (f64, f64), old: (f64, f64)) -> Measured {
     let sums = |(bad, total): (f64, f64)| AnswerSums::of([Answers { bad, total }]);
@@ -54,21 +58,22 @@ fn a_value_is_out_of_bounds_so_often_in_a_row() {
             Some("analysis \"a\": the value is 2, more than its max of 1"),
         ),
     ] {
-        let mut analysis = Analysis::new("a".to_owned(), rule, OnNone::Wait);
+        let mut analysis = Analysis::new(names("a"), rule, OnNone::Wait);
         let measured: Vec<Measurement> = looks.into_iter().map(|look| analysis.measure(look, at(0))).collect();
         assert_eq!(analysis.failure().as_deref(), failure, "{what}");
-        assert_eq!(Analysis::resume("a".to_owned(), rule, OnNone::Wait, &measured), analysis, "{what}");
+        assert_eq!(Analysis::resume(names("a"), rule, OnNone::Wait, &measured), analysis, "{what}");
     }
 }
 
 #[test]
 fn an_analysis_without_a_verdict_says_why() {
-    let mut analysis = Analysis::new("errors".to_owned(), COMPARES, OnNone::Wait);
+    let mut analysis = Analysis::new(names("errors"), COMPARES, OnNone::Wait);
     assert_eq!(analysis.undecided().unwrap(), "analysis \"errors\" has measured nothing yet");
     for (measured, why) in [
         (Measured::Nothing { message: "Prometheus did not answer".to_owned() }, "Prometheus did not answer"),
         (answered((0.0, 0.0), (1.0, 100.0)), "the new pods have answered no request"),
-        (answered((1.0, 100.0), (0.0, 0.0)), "the old pods have answered no request"),
+        (answered((1.0, 10.0), (1.0, 10.0)), "the new pods have answered too few requests"),
+        (answered((1.0, 10.0), (0.0, 0.0)), "the old pods have answered no request"),
         (value(1.0, None), "there were only 0 requests"),
     ] {
         assert_eq!(analysis.measure(measured, at(0)).verdict, AnalysisVerdict::None);
@@ -82,7 +87,7 @@ fn an_analysis_without_a_verdict_says_why() {
 #[test]
 fn looks_without_a_verdict_count_as_is_asked_for() {
     let after = |on_none: OnNone, looks: usize| {
-        let mut analysis = Analysis::new("errors".to_owned(), COMPARES, on_none);
+        let mut analysis = Analysis::new(names("errors"), COMPARES, on_none);
         for _ in 0..looks {
             analysis.measure(Measured::Nothing { message: "the query has no data".to_owned() }, at(0));
         }
@@ -97,7 +102,7 @@ fn looks_without_a_verdict_count_as_is_asked_for() {
 
 #[test]
 fn the_error_rates_are_told_with_their_numbers() {
-    let mut analysis = Analysis::new("errors".to_owned(), COMPARES, OnNone::Wait);
+    let mut analysis = Analysis::new(names("errors"), COMPARES, OnNone::Wait);
     let mut measured = vec![];
     for second in 0..3 {
         measured.push(analysis.measure(answered((20.0, 100.0), (1.0, 200.0)), at(second)));
@@ -111,7 +116,7 @@ fn the_error_rates_are_told_with_their_numbers() {
     assert!(kept.contains("\"newBad\":20.0"), "{kept}");
     let read: Vec<Measurement> = serde_json::from_str(&kept).unwrap();
     assert_eq!(
-        Analysis::resume("errors".to_owned(), COMPARES, OnNone::Wait, &read),
+        Analysis::resume(names("errors"), COMPARES, OnNone::Wait, &read),
         analysis,
         "anybody can compute the verdict again"
     );
@@ -119,7 +124,7 @@ fn the_error_rates_are_told_with_their_numbers() {
 
 #[test]
 fn a_verdict_that_was_not_computed_is_found() {
-    let mut analysis = Analysis::new("errors".to_owned(), COMPARES, OnNone::Wait);
+    let mut analysis = Analysis::new(names("errors"), COMPARES, OnNone::Wait);
     let mut measured: Vec<Measurement> =
         (0..3).map(|second| analysis.measure(answered((20.0, 100.0), (1.0, 200.0)), at(second))).collect();
     let failure = analysis.failure();
@@ -129,8 +134,8 @@ fn a_verdict_that_was_not_computed_is_found() {
         [VerifiedAnalysis { name: "errors".to_owned(), looks: 3, differs: None, failure: failure.clone() }]
     );
     // The tolerated rate was changed meanwhile: all looks are judged by it.
-    let stricter = AnalysisRule::ErrorRate { tolerate: 1.0, false_alarm: 0.01 };
-    let mut changed = Analysis::resume("errors".to_owned(), stricter, OnNone::Wait, &measured);
+    let stricter = AnalysisRule::ErrorRate { tolerate: 1.0, false_alarm: 0.01, at_least: 20.0 };
+    let mut changed = Analysis::resume(names("errors"), stricter, OnNone::Wait, &measured);
     measured.push(changed.measure(answered((0.0, 100.0), (1.0, 200.0)), at(3)));
     assert_eq!(verify(&measured)[0].differs, None);
     measured[1].verdict = AnalysisVerdict::Pass;
@@ -140,7 +145,7 @@ fn a_verdict_that_was_not_computed_is_found() {
 
 #[test]
 fn one_look_of_one_pod_is_never_enough() {
-    let mut analysis = Analysis::new("errors".to_owned(), COMPARES, OnNone::Wait);
+    let mut analysis = Analysis::new(names("errors"), COMPARES, OnNone::Wait);
     analysis.measure(answered((10_000.0, 10_000.0), (0.0, 10_000.0)), at(0));
     assert_eq!(analysis.failure(), None, "it may have been one client's burst");
 }
@@ -189,6 +194,8 @@ struct Simulated {
     times: f64,
     /// The bursts of a pod in a second, and how large they are.
     bursts: (f64, f64),
+    /// True when a burst is spread over all pods of a side, as a Service does; else one pod answers all of it.
+    is_spread: bool,
     /// The probability that a pod's counters are missing at a look.
     missing: f64,
     /// The probability that a pod is restarted between two looks, or that it is replaced.
@@ -203,6 +210,7 @@ const QUIET: Simulated = Simulated {
     old_rate: 0.005,
     times: 1.0,
     bursts: (0.0, 2.0),
+    is_spread: false,
     missing: 0.0,
     restarts: 0.0,
     looks: 40,
@@ -223,10 +231,23 @@ impl Simulated {
         self.missing == 0.0 && self.restarts == 0.0
     }
 
+    /// Returns the bad answers of each pod to bursts that a Service spreads over all of them.
+    fn spread_bursts(&self, pods: usize, times: f64, random: &mut Random) -> Vec<f64> {
+        let mut spread = vec![0.0; pods];
+        let bursts = if self.is_spread { random.events(self.bursts.0 * INTERVAL * times) as usize } else { 0 };
+        for _ in 0..bursts {
+            for _ in 0..random.burst(self.bursts.1) as usize {
+                spread[(random.part() * pods as f64) as usize] += 1.0;
+            }
+        }
+        spread
+    }
+
     /// Returns the answers of some pods between two looks.
-    fn look(&self, pods: &mut [Pod], growth: &mut [CounterGrowth; 2], times: f64, random: &mut Random) -> AnswerSums {
+    fn look(&self, pods: &mut [Pod], growth: &mut CounterGrowth, times: f64, random: &mut Random) -> AnswerSums {
         let each = self.requests / (self.new + self.old) as f64 * INTERVAL;
         let is_plain = self.is_plain();
+        let spread = self.spread_bursts(pods.len(), times, random);
         let mut counted = AnswerSums::default();
         let mut seen: [Vec<Sample>; 2] = [Vec::new(), Vec::new()];
         for (number, pod) in pods.iter_mut().enumerate() {
@@ -235,9 +256,12 @@ impl Simulated {
             }
             let total = random.events(each);
             let mut bad = random.events(total * (self.old_rate * times).min(1.0)).min(total);
-            for _ in 0..random.events(self.bursts.0 * INTERVAL * times) as usize {
-                bad += random.burst(self.bursts.1);
+            if !self.is_spread {
+                for _ in 0..random.events(self.bursts.0 * INTERVAL * times) as usize {
+                    bad += random.burst(self.bursts.1);
+                }
             }
+            bad += spread.get(number).copied().unwrap_or_default();
             if is_plain {
                 counted.add(AnswerSums::of([Answers { bad, total }]));
                 continue;
@@ -252,16 +276,14 @@ impl Simulated {
         if is_plain {
             return counted;
         }
-        let [bad, total] = growth;
-        let (Some(bad), Some(total)) = (bad.grow(&seen[0]), total.grow(&seen[1])) else { return AnswerSums::default() };
-        answers(&bad, &total)
+        AnswerSums::of(growth.grow(&seen[0], &seen[1]).into_values())
     }
 
     /// Returns after how many seconds the version is stopped; `None` if it is not.
     fn stopped_after(&self, random: &mut Random) -> Option<f64> {
         let mut test = ErrorRateTest::default();
         let (mut new, mut old) = (vec![Pod::default(); self.new], vec![Pod::default(); self.old]);
-        let mut growth: [[CounterGrowth; 2]; 2] = Default::default();
+        let mut growth: [CounterGrowth; 2] = Default::default();
         // The first look at counters says nothing.
         for look in u32::from(self.is_plain())..=self.looks {
             let answers = (
@@ -294,12 +316,33 @@ fn a_harmless_version_is_stopped_in_one_of_a_hundred_rollouts_at_most() {
         ("frequent bursts", Simulated { new: 5, old: 5, bursts: (0.02, 10.0), ..bursty }),
         ("small bursts", Simulated { new: 2, old: 2, requests: 50.0, bursts: (0.01, 4.0), ..bursty }),
         ("huge bursts", Simulated { new: 3, old: 3, requests: 100.0, bursts: (0.001, 500.0), ..bursty }),
+        ("bursts over five pods", Simulated { new: 5, old: 5, bursts: (0.02, 10.0), is_spread: true, ..bursty }),
+        ("bursts over ten pods", Simulated { new: 10, old: 10, bursts: (0.001, 100.0), is_spread: true, ..bursty }),
+        (
+            "bursts where nothing else fails",
+            Simulated { new: 10, old: 10, old_rate: 0.0, bursts: (0.0005, 100.0), is_spread: true, ..bursty },
+        ),
         ("scrapes that fail", Simulated { new: 2, old: 4, missing: 0.3, bursts: (0.005, 20.0), ..bursty }),
         ("pods that are restarted and replaced", Simulated { new: 3, old: 3, restarts: 0.1, missing: 0.1, ..QUIET }),
     ] {
         let stopped = (0..ROLLOUTS).filter(|_| rollout.stopped_after(&mut random).is_some()).count();
         assert!(stopped <= ROLLOUTS as usize / 100, "{what}: {stopped} of {ROLLOUTS} were stopped (seed {SEED})");
     }
+}
+
+/// Counters that are scraped once a minute grow at every fourth look, of new and of old pods at different ones.
+#[test]
+fn a_bad_version_is_found_however_rarely_it_is_scraped() {
+    let mut test = ErrorRateTest::default();
+    let side = |bad: f64, grows: bool| match grows {
+        true => AnswerSums::of([Answers { bad, total: 600.0 }]),
+        false => AnswerSums::default(),
+    };
+    let stopped = (1..40).find(|look| {
+        test.look(side(120.0, look % 4 == 0), side(3.0, look % 4 == 2), 1.25);
+        test.evidence() >= 100.0
+    });
+    assert!(stopped.is_some_and(|look| look <= 12), "{stopped:?}: {test:?}");
 }
 
 /// The table of `docs/analysis.md`.

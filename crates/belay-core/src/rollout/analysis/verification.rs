@@ -20,21 +20,22 @@ pub struct VerifiedAnalysis {
 /// Computes the verdict of each look again.
 #[must_use]
 pub fn verify(measurements: &[Measurement]) -> Vec<VerifiedAnalysis> {
-    let mut by_name: BTreeMap<&str, Vec<Measurement>> = BTreeMap::new();
+    let mut by_name: BTreeMap<(&str, &str), Vec<Measurement>> = BTreeMap::new();
     for measurement in measurements {
-        by_name.entry(&measurement.analysis).or_default().push(measurement.clone());
+        by_name.entry((&measurement.analysis, &measurement.queries)).or_default().push(measurement.clone());
     }
     by_name.into_iter().map(|(name, looks)| verified(name, &looks)).collect()
 }
 
-fn verified(name: &str, looks: &[Measurement]) -> VerifiedAnalysis {
+fn verified((name, queries): (&str, &str), looks: &[Measurement]) -> VerifiedAnalysis {
     let mut analysis: Option<(Analysis, _)> = None;
     let mut differs = None;
     for (number, look) in looks.iter().enumerate() {
         let known = analysis.take().filter(|(_, rule)| *rule == look.rule).map(|(analysis, _)| analysis);
         // With another rule, all that was measured before is judged by it.
         let known = known.unwrap_or_else(|| {
-            Analysis::resume(name.to_owned(), look.rule, OnNone::Wait, looks.get(..number).unwrap_or_default())
+            let names = (name.to_owned(), queries.to_owned());
+            Analysis::resume(names, look.rule, OnNone::Wait, looks.get(..number).unwrap_or_default())
         });
         let (known, _) = analysis.insert((known, look.rule));
         let again = known.measure(look.measured.clone(), look.at);
