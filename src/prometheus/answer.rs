@@ -119,12 +119,12 @@ mod tests {
             (
                 200,
                 r#"{"status":"success","data":{"resultType":"matrix","result":[]}}"#,
-                "the answer is not one of Prometheus' API",
+                "the answer is not one of Prometheus' API, or no vector and no scalar",
             ),
             (
                 200,
                 r#"{"status":"success","data":{"resultType":"vector","result":[1]}}"#,
-                "the answer is not one of Prometheus' API",
+                "the answer is not one of Prometheus' API, or no vector and no scalar",
             ),
             (200, r#"{"status":"success","data":{"resultType":"scalar","result":[1,"x"]}}"#, "a value is no number"),
             (

@@ -93,10 +93,7 @@ impl HealthMonitor<'_> {
             revision: marks::revision(live).unwrap_or_default(),
             bake,
             began,
-            // The bake time may be longer by so much, if pods are missing then, or a verdict.
-            old_from: replaced
-                .and_then(|at| at.checked_sub(bake).ok()?.checked_sub(self.judge.outage_timeout()).ok())
-                .unwrap_or(Timestamp::MIN),
+            replaced: replaced.unwrap_or(Timestamp::MIN),
         });
         let (mut all, mut unknown, mut looking) = (BTreeMap::new(), Vec::new(), Vec::new());
         for name in asked {
@@ -170,8 +167,8 @@ struct MeasuredRollout {
     bake: SignedDuration,
     /// When that began, by the steady clock.
     began: Timestamp,
-    /// The beginning of the time in which the old pods are measured, by the clock that people see.
-    old_from: Timestamp,
+    /// When the last good version began to be replaced, by the clock that people see.
+    replaced: Timestamp,
 }
 
 /// One analysis that looks again and again.
@@ -258,16 +255,16 @@ impl Looking {
         }
     }
 
-    /// Returns the answers of the new pods, and those of the old ones at the same distance from the beginning of a time that
-    /// ended when the last good version began to be replaced.
+    /// Returns the answers of the new pods, and those of the old ones at the same distance from the beginning of a time of the
+    /// same length, which ended when the last good version began to be replaced. After the bake time there are none any more.
     async fn compare(
         &mut self,
         bad: &QueryTemplate,
         total: &QueryTemplate,
     ) -> Result<Option<Measured>, PrometheusError> {
-        let MeasuredRollout { pods, old_from, began, .. } = &*self.rollout;
+        let MeasuredRollout { pods, replaced, began, bake, .. } = &*self.rollout;
         let elapsed = self.context.clock.steady().duration_since(*began);
-        let before = old_from.checked_add(elapsed).unwrap_or(*old_from);
+        let before = replaced.checked_sub(bake.saturating_sub(elapsed)).unwrap_or(*replaced).min(*replaced);
         let now = Some(self.context.clock.now());
         let new = (self.ask(bad, &pods.new, now).await?, self.ask(total, &pods.new, now).await?);
         let before = Some(before);
