@@ -129,10 +129,7 @@ fn a_verdict_that_was_not_computed_is_found() {
         (0..3).map(|second| analysis.measure(answered((20.0, 100.0), (1.0, 200.0)), at(second))).collect();
     let failure = analysis.failure();
     let found = verify(&measured);
-    assert_eq!(
-        found,
-        [VerifiedAnalysis { name: "errors".to_owned(), looks: 3, differs: None, failure: failure.clone() }]
-    );
+    assert_eq!(found, [VerifiedAnalysis { name: "errors".to_owned(), looks: 3, differs: None, failure }]);
     // The tolerated rate was changed meanwhile: all looks are judged by it.
     let stricter = AnalysisRule::ErrorRate { tolerate: 1.0, false_alarm: 0.01, at_least: 20.0 };
     let mut changed = Analysis::resume(names("errors"), stricter, OnNone::Wait, &measured);
