@@ -166,36 +166,29 @@ impl AnalysisConfig {
         (0.000_1..=50.0).contains(&percent).then_some(percent / 100.0)
     }
 
-    /// Returns its fault, if it has one.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Returns its faults, beside those that its types rule out.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
         let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if self.name.is_empty() || !self.name.chars().all(is_word) {
-            return Err("its name is not made of letters, digits, '-', '_' and '.'".to_owned());
+            faults.push("its name is not made of letters, digits, '-', '_' and '.'".to_owned());
         }
-        let is_address = |uri: &http::Uri| {
-            let user = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
-            matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none() && !user
-        };
         if !self.prometheus.parse().is_ok_and(|uri| is_address(&uri)) {
             // The address is not shown: it may have a password in it.
-            return Err(
-                "prometheus is no http or https address without user, password and query: write http://HOST:PORT, \
-                        and use username and password_file"
-                    .to_owned(),
-            );
+            let rule = "is no http or https address without user, password and query";
+            faults.push(format!("prometheus {rule}: write http://HOST:PORT, and use username and password_file"));
         }
-        self.queries()?;
-        self.check_rule()?;
+        faults.extend(self.queries().err().or_else(|| self.check_rule().err()));
         if self.interval.0 < Duration::from_secs(5) {
-            return Err(format!("interval {} is too short: at least 5s", self.interval));
+            faults.push(format!("interval {} is too short: at least 5s", self.interval));
         }
         if self.username.is_some() != self.password_file.is_some() {
-            return Err("username and password_file belong together".to_owned());
+            faults.push("username and password_file belong together".to_owned());
         }
         if self.username.is_some() && self.token_file.is_some() {
-            return Err("username and token_file can't both be used: leave one out".to_owned());
+            faults.push("username and token_file can't both be used: leave one out".to_owned());
         }
-        Ok(())
+        faults
     }
 
     fn check_rule(&self) -> Result<(), String> {
@@ -208,6 +201,11 @@ impl AnalysisConfig {
             if self.min.is_none() && self.max.is_none() {
                 return Err("query needs min, max, or both".to_owned());
             }
+            if let AnalysisRule::Bounds { min: Some(min), max: Some(max), .. } = self.rule()
+                && min > max
+            {
+                return Err(format!("min {min} is larger than max {max}"));
+            }
             if self.failures == Some(0) {
                 return Err("failures is at least 1".to_owned());
             }
@@ -217,7 +215,7 @@ impl AnalysisConfig {
             [("min", self.min.is_some()), ("max", self.max.is_some()), ("failures", self.failures.is_some())];
         alone(&of_value, "query")?;
         if self.false_alarm().is_none() {
-            return Err("false_alarm is a part from 0.0001% to 50%".to_owned());
+            return Err("false_alarm is a percentage from 0.0001% to 50%".to_owned());
         }
         match self.rule() {
             AnalysisRule::ErrorRate { tolerate, .. } if !(1.0..=1000.0).contains(&tolerate) => {
@@ -226,6 +224,11 @@ impl AnalysisConfig {
             _ => Ok(()),
         }
     }
+}
+
+fn is_address(uri: &http::Uri) -> bool {
+    let has_user = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
+    matches!(uri.scheme_str(), Some("http" | "https")) && uri.query().is_none() && !has_user
 }
 
 fn default_interval() -> Span {
@@ -274,6 +277,7 @@ mod tests {
             ("query = 'up'", "query needs min, max, or both"),
             ("query = 'up{{pod}}'\nmin = 1", "query: \"{{pod}}\" is none of"),
             ("bad = 'a'\ntotal = 'b{{pods}}'", "bad has no {{pods}}"),
+            ("query = 'up'\nmin = 2\nmax = 1", "min 2 is larger than max 1"),
             ("query = 'up'\nmin = 1\ntolerate = 2", "tolerate is only for an analysis with bad"),
             ("query = 'up'\nmin = 1\nat_least = 2", "at_least is only for an analysis with total"),
             ("query = 'up'\nmin = 1\nfailures = 0", "failures is at least 1"),
@@ -281,7 +285,7 @@ mod tests {
             ("query = 'up'\nmin = 1\nusername = 'ada'", "username and password_file belong together"),
             (&format!("{COUNTERS}\nmin = 1"), "min is only for an analysis with query"),
             (&format!("{COUNTERS}\ntolerate = 0.5"), "tolerate is a number from 1"),
-            (&format!("{COUNTERS}\nfalse_alarm = '0%'"), "false_alarm is a part"),
+            (&format!("{COUNTERS}\nfalse_alarm = '0%'"), "false_alarm is a percentage"),
             (
                 &format!("{COUNTERS}\n[[analysis]]\nname = 'errors'\nprometheus = 'http://p'\nquery = 'up'\nmin = 1"),
                 "two of that name",

@@ -19,6 +19,8 @@ impl Config {
             let mut messages = if taken_out.sources.contains(&number) { Vec::new() } else { source.faults() };
             if !taken_out.names {
                 messages.extend(order::wrong_order(source, &self.source));
+            }
+            if !taken_out.names && !taken_out.sources.contains(&number) && taken_out.analyses.is_empty() {
                 messages.extend(analysis_names::faults(source, &self.analysis));
             }
             if !names.insert(&source.name) && !taken_out.names {
@@ -47,7 +49,7 @@ impl Config {
         for (number, analysis) in self.analysis.iter().enumerate() {
             let mut messages: Vec<String> = match taken_out.analyses.contains(&number) {
                 true => Vec::new(),
-                false => analysis.check().err().into_iter().collect(),
+                false => analysis.faults(),
             };
             if !names.insert(&analysis.name) && !taken_out.names {
                 messages.push("there are two of that name".to_owned());
@@ -134,6 +136,10 @@ mod tests {
                 "belay.toml:5:10: ",
             ),
             ("[[source]]\nname = 1\nrepository = \"/a\"\n[[source]]\nrepository = \"/b\"\n", "belay.toml:2:8: "),
+            (
+                "[[source]]\nrepository = \"/a\"\nbake = \"soon\"\nanalysis = [\"a\"]\n[[analysis]]\nname = \"a\"\nprometheus = \"http://p\"\nquery = \"up\"\nmin = 1\n",
+                "belay.toml:3:8: ",
+            ),
             ("[[source]]\nname = \"a\"\n", "belay.toml:1:1: missing field `repository`"),
         ] {
             let errors = errors(text);

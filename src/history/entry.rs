@@ -56,7 +56,7 @@ pub(in crate::history) fn cut(text: &str) -> &str {
 pub enum HistoryEntry {
     /// A step of a record.
     Step(RecordId, Step),
-    /// What an analysis has measured of a record's rollout.
+    /// A measurement of an analysis of a record's rollout.
     Measured(RecordId, Box<Measurement>),
     /// A new fact about a record.
     Update(RecordId, Box<Update>),

@@ -3,16 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::PrometheusError;
-use crate::plain_line::plain_line;
-use belay_core::rollout::analysis::Sample;
+use belay_core::rollout::analysis::{INFINITE, Sample};
 use serde::Deserialize;
 
 /// The most samples of an answer.
 pub(super) const SAMPLES: usize = 10_000;
-/// The largest number: what is measured is written down as JSON, which has no infinity.
-const LARGEST: f64 = 1e300;
-/// The most characters that are shown of an error.
-const SHOWN: usize = 200;
 
 #[derive(Deserialize)]
 struct Body {
@@ -38,7 +33,7 @@ struct Series {
 
 /// Reads the samples of an answer with this status.
 pub(super) fn samples(status: u16, body: &[u8]) -> Result<Vec<Sample>, PrometheusError> {
-    let refused = |why: String| Err(PrometheusError(plain_line(&why, SHOWN)));
+    let refused = |why: String| Err(PrometheusError(why));
     let read: Result<Body, _> = serde_json::from_slice(body);
     match (status, read) {
         (300..=399, _) => refused(format!("Prometheus redirects to another address ({status}): write that address")),
@@ -66,10 +61,10 @@ fn of_data(data: Data) -> Result<Vec<Sample>, PrometheusError> {
 
 fn sample(Series { metric, value: (_, value) }: Series) -> Result<Sample, PrometheusError> {
     let number = match value.as_str() {
-        "+Inf" => Some(LARGEST),
-        "-Inf" => Some(-LARGEST),
+        "+Inf" => Some(INFINITE),
+        "-Inf" => Some(-INFINITE),
         "NaN" => Some(f64::NAN),
-        number => number.parse().ok().filter(|number: &f64| number.abs() <= LARGEST),
+        number => number.parse().ok().filter(|number: &f64| number.abs() <= INFINITE),
     };
     let value = number.ok_or_else(|| PrometheusError("a value is no number".to_owned()))?;
     let labels: Vec<String> = metric.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
@@ -107,7 +102,7 @@ mod tests {
     fn an_answer_that_is_none_says_why() {
         let failed = r#"{"status":"error","errorType":"bad_data","error":"parse error: unexpected \"}\"\u001b[2J"}"#;
         for status in [200, 400, 422, 503] {
-            assert_eq!(error(status, failed), "Prometheus refuses the query: parse error: unexpected \"}\" [2J");
+            assert_eq!(error(status, failed), "Prometheus refuses the query: parse error: unexpected \"}\"\u{1b}[2J");
         }
         for (status, body, says) in [
             (302, "", "Prometheus redirects to another address (302): write that address"),

@@ -41,24 +41,20 @@ pub const LARGEST_ANSWER: usize = 4 << 20;
 const SHOWN: usize = 300;
 
 /// Prometheus over HTTP or HTTPS.
-#[derive(Default)]
 pub struct PrometheusClient {
     /// The authorities that this machine trusts.
     roots: OnceLock<RootCertStore>,
     /// The client of addresses without an authority of their own. It keeps connections open.
     client: OnceLock<HttpClient>,
-    room: QueryRoom,
+    /// The queries that may be asked at once: thousands of workloads may bake together, and Prometheus answers some 20 at a time.
+    queries: Semaphore,
 }
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// The room for queries that are asked at once: thousands of workloads may bake together, and Prometheus answers some 20 queries
-/// at a time.
-struct QueryRoom(Semaphore);
-
-impl Default for QueryRoom {
-    fn default() -> QueryRoom {
-        QueryRoom(Semaphore::new(QUERIES_AT_ONCE))
+impl Default for PrometheusClient {
+    fn default() -> PrometheusClient {
+        PrometheusClient { roots: OnceLock::new(), client: OnceLock::new(), queries: Semaphore::new(QUERIES_AT_ONCE) }
     }
 }
 
@@ -71,7 +67,7 @@ impl fmt::Debug for PrometheusClient {
 impl InstantQuery for PrometheusClient {
     fn query<'a>(&'a self, analysis: &'a AnalysisConfig, query: String, at: Option<Timestamp>) -> Answer<'a> {
         Box::pin(async move {
-            let _room = self.room.0.acquire().await;
+            let _room = self.queries.acquire().await;
             match timeout(QUERY_TIMEOUT, self.ask(analysis, &query, at)).await {
                 Ok(answer) => answer,
                 Err(_) => {

@@ -60,7 +60,7 @@ fn drawn(name: &str, looks: &[&Measurement], seconds: f64) -> String {
     let bounds = rule.map(bounds).unwrap_or_default();
     let heights = || looks.iter().filter_map(|look| height(look)).chain(bounds.iter().copied());
     let low = heights().fold(0.0, f64::min);
-    let high = heights().fold(low + f64::MIN_POSITIVE, f64::max);
+    let high = heights().fold(f64::MIN_POSITIVE, f64::max);
     let began = looks.first().map(|look| look.at).unwrap_or_default();
     let x = |look: &Measurement| LEFT + WIDTH * look.at.duration_since(began).as_secs_f64() / seconds;
     let y = |value: f64| HEIGHT - (HEIGHT - 10.0) * (value - low) / (high - low);

@@ -113,6 +113,23 @@ const MANIFESTS: &[Row] = &[
         ],
     ),
     (
+        "a query of Prometheus",
+        &[
+            "src/prometheus/client.rs QUERY_TIMEOUT",
+            "src/prometheus/client.rs LARGEST_ANSWER",
+            "src/prometheus/answer.rs SAMPLES",
+            "src/prometheus/client.rs QUERIES_AT_ONCE",
+        ],
+    ),
+    (
+        "looks of an analysis",
+        &[
+            "src/daemon/rollout/health_monitor/analysis.rs LOOKS",
+            "crates/belay-core/src/rollout/analysis/mod.rs ANALYSES",
+            "src/web/api.rs LOOKS",
+        ],
+    ),
+    (
         "files that the page of",
         &[
             "src/web/manifest_diff.rs FILE",

@@ -47,6 +47,6 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     let mode = if dry_run { Mode::DryRun } else { Mode::Real };
     leases.annotate(&source, marks::SYNC_NOW, &request, mode).await?;
     let tried = if dry_run { " (server dry run)" } else { "" };
-    say(format!("the head of source {source} will be rolled out within 10 s{tried}"));
+    say(format!("asked the daemon of source {source} to roll out its head now{tried}"));
     Ok(Exit::Done)
 }

@@ -126,7 +126,7 @@ impl Parts {
             rollout_slots: self.rollout_slots.clone(),
             prometheus: Arc::clone(&self.prometheus),
             before: self.before.clone(),
-            window_pass: Arc::clone(&self.asked.pass),
+            sync_now: Arc::clone(&self.asked.sync_now),
             events: Events::default(),
             finished_jobs: FinishedJobs::new(self.config.lease_namespace(), lease_name(name)),
             dependents: DependentLocks::default(),

@@ -137,7 +137,7 @@ impl Leader {
             }
             if lease.sync != sync {
                 sync.clone_from(&lease.sync);
-                sync.iter().filter(|request| !self.asked.pass.give(&request.by)).for_each(|request| {
+                sync.iter().filter(|request| !self.asked.sync_now.ask(&request.by)).for_each(|request| {
                     warn!(
                         source = self.source,
                         by = request.by,

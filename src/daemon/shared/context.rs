@@ -17,7 +17,7 @@ use super::missing::MissingNews;
 use super::requests::Requests;
 use super::rollout_slots::RolloutSlots;
 use super::source_dependency::SourceDependency;
-use super::window_pass::WindowPass;
+use super::sync_now::SyncNow;
 use super::windows::until_open;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Event, EventKind};
@@ -58,8 +58,8 @@ pub struct Context {
     pub rollout_slots: RolloutSlots,
     /// The source that this one comes after.
     pub before: Option<SourceDependency>,
-    /// The pass for a head that waits for a window.
-    pub window_pass: Arc<WindowPass>,
+    /// The request to let the head through that waits for a window.
+    pub sync_now: Arc<SyncNow>,
     /// The Events that are being sent.
     pub events: Events,
     /// The Jobs that were complete.
@@ -82,7 +82,7 @@ impl Context {
         let (name, windows): (_, &[WindowConfig]) =
             (&self.config.name, if was_planned { &[] } else { &self.config.window });
         loop {
-            let let_through = until_open(name, windows, &self.clock, (&self.status, &self.window_pass)).await;
+            let let_through = until_open(name, windows, &self.clock, (&self.status, &self.sync_now)).await;
             let Some(before) = &self.before else { return let_through };
             before.until_complete(name, &self.clock, &self.status).await;
             // A window can have closed meanwhile.

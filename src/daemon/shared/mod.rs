@@ -18,6 +18,6 @@ pub(super) mod panics;
 pub(super) mod requests;
 pub(super) mod rollout_slots;
 pub(super) mod source_dependency;
+pub(super) mod sync_now;
 pub(super) mod tasks;
-pub(super) mod window_pass;
 pub(super) mod windows;

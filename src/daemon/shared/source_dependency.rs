@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, watch};
 use tracing::info;
 
-use super::window_pass::WindowPass;
+use super::sync_now::SyncNow;
 use crate::clock::Clock;
 use crate::daemon::publish::status::{Publisher, SourceStatus, Status};
 use belay_core::manifest::ObjectKey;
@@ -23,7 +23,7 @@ pub struct DependencyRequest {
     /// To try objects again.
     pub retry: Notify,
     /// To let the head through that waits for a window.
-    pub pass: Arc<WindowPass>,
+    pub sync_now: Arc<SyncNow>,
     retries: Mutex<BTreeSet<String>>,
     awaited: AtomicBool,
 }

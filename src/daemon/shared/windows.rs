@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::info;
 
-use super::window_pass::WindowPass;
+use super::sync_now::SyncNow;
 use crate::clock::Clock;
 use crate::config::{WindowConfig, WindowState};
 use crate::daemon::publish::status::Publisher;
@@ -26,13 +26,13 @@ pub async fn until_open(
     source: &str,
     windows: &[WindowConfig],
     clock: &Clock,
-    (publisher, pass): (&Publisher, &WindowPass),
+    (publisher, sync_now): (&Publisher, &SyncNow),
 ) -> Option<String> {
-    pass.begin_wait();
+    sync_now.begin_wait();
     loop {
         let now = clock.now();
         let WindowState::Closed(until) = WindowState::of(windows, now) else { break };
-        if pass.is_given() {
+        if sync_now.is_asked() {
             break;
         }
         let message = match &until {
@@ -46,12 +46,12 @@ pub async fn until_open(
         let time = tokio::time::sleep(left.map_or(CLOCK_READ, |left| left.min(CLOCK_READ)));
         tokio::select! {
             () = time => {}
-            () = pass.news() => {}
+            () = sync_now.news() => {}
         }
     }
     // Also of a wait for an older head, which was given up.
     publisher.waits_no_longer();
-    let by = pass.end_wait();
+    let by = sync_now.end_wait();
     if let Some(by) = &by {
         info!(source, by, "a person lets the head through outside of its windows");
     }

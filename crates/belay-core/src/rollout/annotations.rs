@@ -1,5 +1,7 @@
 //! The annotations that people write on a manifest for belay, and complaints about them.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::analysis::ANALYSES;
@@ -32,10 +34,10 @@ pub fn failure_policy(manifest: &Value, live: &Value) -> Option<FailurePolicy> {
 
 /// Returns the names of the analyses of a workload: its manifest's own, else those of its source.
 #[must_use]
-pub fn asked_analyses(manifest: &Value, of_source: &[String]) -> Vec<String> {
+pub fn asked_analyses(manifest: &Value, of_source: &[String]) -> BTreeSet<String> {
     match marks::annotation(manifest, marks::ANALYSIS).filter(|text| names_analyses(text)) {
-        Some(text) => analysis_names(text).map(str::to_owned).collect(),
-        None => of_source.to_vec(),
+        Some(text) => analysis_names(text).map(str::to_owned).collect::<BTreeSet<String>>(),
+        None => of_source.iter().cloned().collect(),
     }
 }
 
@@ -97,9 +99,11 @@ mod tests {
     #[test]
     fn the_manifests_own_analyses_come_first() {
         let manifest = |names: &str| serde_json::json!({"metadata": {"annotations": {marks::ANALYSIS: names}}});
-        let of = |manifest: &Value| asked_analyses(manifest, &["errors".to_owned()]).join(" ");
+        let of = |manifest: &Value| {
+            asked_analyses(manifest, &["errors".to_owned()]).into_iter().collect::<Vec<_>>().join(" ")
+        };
         assert_eq!(of(&Value::Null), "errors");
-        assert_eq!(of(&manifest("latency, queue")), "latency queue");
+        assert_eq!(of(&manifest("queue, latency,queue")), "latency queue");
         assert_eq!(of(&manifest("")), "", "none");
         assert_eq!(of(&manifest("a b")), "errors", "which is a complaint");
     }

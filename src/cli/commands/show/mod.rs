@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long)]
     steps: bool,
     /// Compute the verdicts of the analyses again from their measurements, and exit with 3 if one differs
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["output", "steps"])]
     verify: bool,
     /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
@@ -55,7 +55,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         true => Some(why::nothing(&view.history, &git, &id, &why::blocked(&folder, &view.history).await)?),
         false => None,
     };
-    if verify {
+    if verify && why.is_none() {
         return analyses::verify(&view.history, &records);
     }
     match output {

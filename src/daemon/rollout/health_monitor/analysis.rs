@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{HealthMonitor, MonitorEnd, UNHEARD};
+use super::{HealthMonitor, MonitorEnd};
 use crate::config::{AnalysisConfig, AnalysisQueries};
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use crate::daemon::shared::context::Context;
@@ -94,6 +94,7 @@ impl HealthMonitor<'_> {
             bake,
             began,
             replaced: replaced.unwrap_or(Timestamp::MIN),
+            more: self.judge.outage_timeout(),
         });
         let (mut all, mut unknown, mut looking) = (BTreeMap::new(), Vec::new(), Vec::new());
         for name in asked {
@@ -144,7 +145,7 @@ impl RolloutTask {
             .iter()
             .filter(|record| record.rolls_out && record.id <= self.record)
             .take_while(|record| record.outcome != Outcome::Complete);
-        let is_first = records.iter().all(|record| record.outcome != Outcome::Complete || !record.rolls_out);
+        let is_first = self.context.last_good(&self.planned.wanted.key).is_none();
         let applied = |record: RecordId| {
             let steps = self.context.history.steps(record).unwrap_or_default();
             steps.iter().find(|step| step.kind == StepKind::Applied).map(|step| step.at)
@@ -169,6 +170,19 @@ struct MeasuredRollout {
     began: Timestamp,
     /// When the last good version began to be replaced, by the clock that people see.
     replaced: Timestamp,
+    /// The longest time for which a verdict is waited for after the bake time.
+    more: SignedDuration,
+}
+
+impl MeasuredRollout {
+    /// Returns the time that the old pods are measured at, so long after the beginning of the bake time: in a time of the same
+    /// length, which ended when they began to be replaced. After the bake time that is the time before it.
+    fn old_time(&self, elapsed: SignedDuration) -> Timestamp {
+        let ends = if elapsed <= self.bake { SignedDuration::ZERO } else { self.bake };
+        let length = if elapsed <= self.bake { self.bake } else { self.more };
+        let (from, at) = (ends.saturating_add(length), elapsed.saturating_sub(ends));
+        self.replaced.checked_sub(from.saturating_sub(at)).unwrap_or(self.replaced).min(self.replaced)
+    }
 }
 
 /// One analysis that looks again and again.
@@ -182,6 +196,8 @@ struct Looking {
     old: CounterGrowth,
     /// True before counters were read: they say something from the second look on.
     is_first: bool,
+    /// True when the bake time is over, and goes on for a verdict.
+    is_after_bake: bool,
     /// When it looks first.
     first: Instant,
 }
@@ -208,6 +224,7 @@ impl Looking {
             new: CounterGrowth::default(),
             old: CounterGrowth::default(),
             is_first: true,
+            is_after_bake: false,
             first: Instant::now() + wait,
         }
     }
@@ -218,8 +235,8 @@ impl Looking {
 
     /// Looks until the version is known to be bad.
     async fn look_again_and_again(mut self, news: watch::Sender<BTreeMap<String, AnalysisStanding>>) {
-        let longest = Duration::try_from(self.rollout.bake / LOOKS).unwrap_or(UNHEARD);
-        let mut looks = tokio::time::interval_at(self.first, self.config.interval.0.max(longest));
+        let shortest = Duration::try_from(self.rollout.bake / LOOKS).unwrap_or_default();
+        let mut looks = tokio::time::interval_at(self.first, self.config.interval.0.max(shortest));
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let standing = self.standing();
@@ -256,18 +273,19 @@ impl Looking {
     }
 
     /// Returns the answers of the new pods, and those of the old ones at the same distance from the beginning of a time of the
-    /// same length, which ended when the last good version began to be replaced. After the bake time there are none any more.
+    /// same length, which ended when the last good version began to be replaced.
     async fn compare(
         &mut self,
         bad: &QueryTemplate,
         total: &QueryTemplate,
     ) -> Result<Option<Measured>, PrometheusError> {
-        let MeasuredRollout { pods, replaced, began, bake, .. } = &*self.rollout;
-        let elapsed = self.context.clock.steady().duration_since(*began);
-        let before = replaced.checked_sub(bake.saturating_sub(elapsed)).unwrap_or(*replaced).min(*replaced);
+        let (pods, elapsed) = (&self.rollout.pods, self.context.clock.steady().duration_since(self.rollout.began));
+        if elapsed > self.rollout.bake && !std::mem::replace(&mut self.is_after_bake, true) {
+            self.old = CounterGrowth::default();
+        }
         let now = Some(self.context.clock.now());
         let new = (self.ask(bad, &pods.new, now).await?, self.ask(total, &pods.new, now).await?);
-        let before = Some(before);
+        let before = Some(self.rollout.old_time(elapsed));
         let old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
         if [&new.0, &new.1, &old.0, &old.1].into_iter().flatten().any(|sample| sample.pod.is_empty()) {
             let message = "a series has no label pod: leave out sum, or write sum by (pod)".to_owned();

@@ -1,4 +1,4 @@
-//! What analyses have measured of a rollout: kept, so that a daemon that starts again goes on, and anybody can compute the verdict.
+//! The measurements of analyses: kept, so that a daemon that starts again goes on, and anybody can compute the verdict.
 
 use rusqlite::{Connection, params};
 

@@ -1,4 +1,4 @@
--- What the analyses of a rollout have measured, look by look.
+-- The measurements of the analyses of a rollout, look by look.
 CREATE TABLE measurements (
     record      INTEGER NOT NULL REFERENCES records ON DELETE CASCADE,
     number      INTEGER NOT NULL,

@@ -69,8 +69,8 @@ impl AnswerSums {
     }
 }
 
-/// Returns the variance of some numbers, in terms of their mean; at least 1. Of one number alone nothing is known: all of it may
-/// have been one burst.
+/// Returns the variance of some numbers, in terms of their mean; at least 1. Nothing is known by one number alone: all of it
+/// may have been one burst.
 fn dispersion(sum: f64, squares: f64, count: f64) -> f64 {
     if sum <= 0.0 {
         return 1.0;
@@ -139,7 +139,10 @@ impl ErrorRateTest {
         let harmless = new_share(tolerate);
         for (ratio, alternative) in self.ratios.iter_mut().zip(ALTERNATIVES) {
             let worse = new_share(tolerate * alternative);
-            *ratio += new.bad * (worse / harmless).ln() + old.bad * ((1.0 - worse) / (1.0 - harmless)).ln();
+            *ratio += new.bad * (worse / harmless).ln();
+            if old.bad > 0.0 {
+                *ratio += old.bad * ((1.0 - worse) / (1.0 - harmless)).ln();
+            }
         }
         true
     }
@@ -149,7 +152,7 @@ impl ErrorRateTest {
     pub fn evidence(&self) -> f64 {
         let dispersion = self.new.dispersion(self.comparisons).max(self.old.dispersion(self.comparisons));
         let sum: f64 = self.ratios.iter().map(|ratio| (ratio / dispersion).exp()).sum();
-        (sum / ALTERNATIVES.len() as f64).min(MOST_EVIDENCE)
+        if sum.is_nan() { 0.0 } else { (sum / ALTERNATIVES.len() as f64).min(MOST_EVIDENCE) }
     }
 
     /// Returns the answers of the new and of the old pods that were compared.

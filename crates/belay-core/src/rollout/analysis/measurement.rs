@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::error_rates::AnswerSums;
+use super::rounded;
 use super::rule::AnalysisRule;
 
 /// The verdict of one look.
@@ -118,10 +119,13 @@ impl Measurement {
         match &self.measured {
             Measured::Answers(PodAnswers { new, old }) => {
                 let evidence = self.evidence.map(evidence_for_people).unwrap_or_default();
-                format!("{} bad of {} new, {} bad of {} old{evidence}", new.bad, new.total, old.bad, old.total)
+                let of = |sums: &AnswerSums| format!("{} bad of {}", rounded(sums.bad), rounded(sums.total));
+                format!("{} new, {} old{evidence}", of(new), of(old))
             }
-            Measured::Value { value, requests: Some(requests) } => format!("{value}, of {requests} requests"),
-            Measured::Value { value, requests: None } => value.to_string(),
+            Measured::Value { value, requests: Some(requests) } => {
+                format!("{}, of {} requests", rounded(*value), rounded(*requests))
+            }
+            Measured::Value { value, requests: None } => rounded(*value),
             Measured::Nothing { message } => message.clone(),
         }
     }
@@ -138,7 +142,7 @@ impl Measured {
         match self {
             Measured::Nothing { message } => message.clone(),
             Measured::Value { requests, .. } => {
-                format!("there were only {} requests", requests.unwrap_or_default().round())
+                format!("there were only {} requests", rounded(requests.unwrap_or_default()))
             }
             Measured::Answers(PodAnswers { new, .. }) if new.total <= 0.0 => {
                 "the new pods have answered no request".to_owned()

@@ -111,7 +111,7 @@ impl Analysis {
                 self.since_compared = if is_compared { 0 } else { self.since_compared.saturating_add(1) };
                 let evidence = self.test.evidence();
                 let has_enough = self.test.sums().0.total >= at_least;
-                let verdict = if evidence >= 1.0 / false_alarm {
+                let verdict = if has_enough && evidence >= 1.0 / false_alarm {
                     AnalysisVerdict::Fail
                 } else if has_enough && self.since_compared < LOOKS_BETWEEN_SCRAPES {
                     AnalysisVerdict::Pass
@@ -224,15 +224,22 @@ impl Analysis {
     }
 }
 
+/// Returns a number for people, with at most three digits behind the point.
+fn rounded(number: f64) -> String {
+    match number {
+        number if number >= INFINITE => "+Inf".to_owned(),
+        number if number <= -INFINITE => "-Inf".to_owned(),
+        number if number.abs() >= 1e15 => format!("{number:e}"),
+        number => ((number * 1000.0).round() / 1000.0).to_string(),
+    }
+}
+
+/// The number that stands for an infinite one: JSON has none.
+pub const INFINITE: f64 = 1e300;
+
 /// Returns `35 bad answers of 400 (8.75 %)`.
 fn of_all(sums: AnswerSums) -> String {
     format!("{} bad answers of {} ({}%)", rounded(sums.bad), rounded(sums.total), rounded(sums.rate() * 100.0))
-}
-
-/// Returns a number with at most three digits behind the point.
-fn rounded(number: f64) -> f64 {
-    let thousand = number * 1000.0;
-    if thousand.is_finite() { thousand.round() / 1000.0 } else { number }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What Prometheus answers at a look, and what it stands for.
+//! The samples that Prometheus answers at a look, and the value that they stand for.
 
 use super::AnalysisRule;
 use super::measurement::Measured;
