@@ -23,6 +23,7 @@ mod jobs_run_once;
 mod kubectl;
 mod kubelet;
 mod main_job;
+mod main_job_analysis;
 mod main_job_bake;
 mod main_job_kinds;
 mod main_job_not_served;
