@@ -6,7 +6,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
@@ -114,10 +113,11 @@ async fn a_real_prometheus_shows_that_a_version_is_worse() {
     // There are no old pods to compare with: the bake time ends when that has been waited for, and nothing is wrong.
     let waited = stage.run(&["status", "--commit", &first, "--wait", "--timeout", "5s"]);
     assert_eq!(waited.code, 4, "it bakes: {waited:?}");
-    stage.repository.commit_file("web.yaml", &deployment("web", "web:1b", ""), "As good as the first");
+    let good = stage.repository.commit_file("web.yaml", &deployment("web", "web:1b", ""), "As good as the first");
     stage.repository.push();
-    // Its old pods are those of the first version, which have run for a while when it is applied.
-    tokio::time::sleep(Duration::from_secs(45)).await;
+    // The old pods of the bad version are those of this one, which have run for a bake time when it is complete.
+    let waited = stage.run(&["status", "--commit", &good, "--wait", "--timeout", "120s"]);
+    assert_eq!(waited.code, 0, "{waited:?}\n{}", stage.log());
     let bad = stage.repository.commit_file("web.yaml", &deployment("web", "web:2", ""), "Every fifth answer is bad");
     stage.repository.push();
     let waited = stage.run(&["status", "--commit", &bad, "--wait", "--timeout", "90s"]);
