@@ -35,27 +35,19 @@ impl Config {
         let mut names = BTreeSet::new();
         for (number, receiver) in self.notify.iter().enumerate() {
             let sources = (!taken_out.names).then_some(self.source.as_slice());
-            let mut messages = match taken_out.receivers.contains(&number) {
-                true => Vec::new(),
-                false => receiver.faults(sources),
-            };
-            if !names.insert(&receiver.name) && !taken_out.names {
-                messages.push("there are two receivers of that name".to_owned());
-            }
+            let is_twice = !names.insert(&receiver.name) && !taken_out.names;
+            let own = if taken_out.receivers.contains(&number) { Vec::new() } else { receiver.faults(sources) };
+            let messages = own.into_iter().chain(is_twice.then(|| "there are two receivers of that name".to_owned()));
             let fault = |message| ConfigError::Notify { file: file(), name: receiver.name.clone(), message };
-            faults.extend(messages.into_iter().map(fault));
+            faults.extend(messages.map(fault));
         }
         let mut names = BTreeSet::new();
         for (number, analysis) in self.analysis.iter().enumerate() {
-            let mut messages: Vec<String> = match taken_out.analyses.contains(&number) {
-                true => Vec::new(),
-                false => analysis.faults(),
-            };
-            if !names.insert(&analysis.name) && !taken_out.names {
-                messages.push("there are two of that name".to_owned());
-            }
+            let is_twice = !names.insert(&analysis.name) && !taken_out.names;
+            let own = if taken_out.analyses.contains(&number) { Vec::new() } else { analysis.faults() };
+            let messages = own.into_iter().chain(is_twice.then(|| "there are two of that name".to_owned()));
             let fault = |message| ConfigError::Analysis { file: file(), name: analysis.name.clone(), message };
-            faults.extend(messages.into_iter().map(fault));
+            faults.extend(messages.map(fault));
         }
         if let Some(url) = self.web.public_url.as_ref().filter(|url| !is_public_url(url)) {
             faults.push(ConfigError::PublicUrl { file: file(), url: url.clone() });

@@ -33,7 +33,7 @@ pub(super) struct TakenOut {
     pub analyses: BTreeSet<usize>,
     /// True when `[web]` lacks some of what it says.
     pub web: bool,
-    /// True when a whole source is missing, the name of one or of a receiver, or a section that is not known.
+    /// True when a whole source is missing, the name of one, of a receiver or of an analysis, or a section that is not known.
     pub names: bool,
 }
 

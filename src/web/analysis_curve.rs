@@ -1,9 +1,8 @@
 //! The looks of an analysis as a curve: its values or its evidence over time, with the bound, and a mark at each failed look.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use belay_core::rollout::analysis::{AnalysisRule, AnalysisVerdict, Measured, Measurement};
+use belay_core::rollout::analysis::{AnalysisRule, AnalysisVerdict, Measured, Measurement, by_analysis};
 
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 80.0;
@@ -21,11 +20,8 @@ pub(super) struct AnalysisCurve {
 impl AnalysisCurve {
     /// Returns the curves of a record, one for each analysis.
     pub(super) fn of(measurements: &[Measurement]) -> Vec<AnalysisCurve> {
-        let mut by_name: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
-        for look in measurements {
-            by_name.entry(&look.analysis).or_default().push(look);
-        }
-        by_name.into_iter().filter_map(|(name, looks)| AnalysisCurve::of_one(name, &looks)).collect()
+        let curves = by_analysis(measurements).into_iter();
+        curves.filter_map(|(name, looks)| AnalysisCurve::of_one(name, &looks)).collect()
     }
 
     fn of_one(name: &str, looks: &[&Measurement]) -> Option<AnalysisCurve> {

@@ -174,6 +174,7 @@ impl Scenario {
         let random = Random::new(seed);
         // The additions of some worlds are drawn apart, so that the others stay as they were.
         let beside = Random::new(seed ^ 0xbe51de);
+        let bakes = Random::new(seed ^ 0xba_0e5).below(4) == 0;
         let style = Style {
             prune: random.below(2) == 0,
             fail_fast: random.below(3) == 0,
@@ -187,8 +188,8 @@ impl Scenario {
             },
             // Drawn apart once more, for the same reason.
             rendered: Random::new(seed ^ 0x0e0d_e2ed).below(5) == 0,
-            bakes: Random::new(seed ^ 0xba_0e5).below(4) == 0,
-            analyses: Random::new(seed ^ 0xa0_a175).below(2) == 0 && Random::new(seed ^ 0xba_0e5).below(4) == 0,
+            bakes,
+            analyses: bakes && Random::new(seed ^ 0xa0_a175).below(2) == 0,
             max_rollouts: usize::from(Random::new(seed ^ 0x0510_7500).below(6) == 0),
         };
         let count = 1 + random.below(3);

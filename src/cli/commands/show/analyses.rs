@@ -1,23 +1,17 @@
 //! The analyses of a record: their last verdicts, their looks, and their verdicts computed again.
 
-use std::collections::BTreeMap;
-
 use crate::cli::exit::Exit;
 use crate::cli::output::{plain, say};
 use crate::history::History;
 use belay_core::rollout::Record;
-use belay_core::rollout::analysis::{Measurement, verify as verified};
+use belay_core::rollout::analysis::{Measurement, by_analysis, verify as verified};
 
 /// Prints the last verdict of each analysis, and how often it has looked.
 pub(super) fn last_verdicts(measurements: &[Measurement]) {
-    let mut last: BTreeMap<&str, (&Measurement, usize)> = BTreeMap::new();
-    for look in measurements {
-        let looks = last.get(look.analysis.as_str()).map_or(0, |(_, looks)| *looks);
-        last.insert(&look.analysis, (look, looks + 1));
-    }
-    for (name, (look, looks)) in last {
-        let line = format!("  analysis: {name}: {} ({}), at look {looks}", look.verdict.word(), look.numbers());
-        say(plain(&line));
+    for (name, looks) in by_analysis(measurements) {
+        let Some(last) = looks.last() else { continue };
+        let (verdict, numbers) = (last.verdict.word(), last.numbers());
+        say(plain(&format!("  analysis: {name}: {verdict} ({numbers}), at look {}", looks.len())));
     }
 }
 

@@ -18,8 +18,8 @@ use crate::daemon::shared::context::Context;
 use crate::prometheus::PrometheusError;
 use belay_core::manifest::Compact;
 use belay_core::rollout::analysis::{
-    Analysis, AnswerSums, CounterGrowth, Measured, PodAnswers, PodPatterns, QueryTemplate, QueryValues, Sample,
-    pod_patterns, worst_value,
+    Analysis, AnswerSums, CounterIncreases, Measured, Measurement, PodAnswers, PodPatterns, QueryTemplate, QueryValues,
+    Sample, pod_patterns, worst_value,
 };
 use belay_core::rollout::health::PodAccount;
 use belay_core::rollout::{Outcome, Reason, ReasonCode, RecordId, StepKind, asked_analyses, marks};
@@ -30,9 +30,9 @@ const LOOKS: i32 = 2_000;
 /// The standing of one analysis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct AnalysisStanding {
-    /// Why the version is bad.
+    /// The reason for which the version is bad.
     failure: Option<String>,
-    /// Why the last look says nothing.
+    /// The reason for which it is not known yet if the version is good.
     undecided: Option<String>,
 }
 
@@ -40,8 +40,6 @@ struct AnalysisStanding {
 #[derive(Debug)]
 pub(super) struct Analyses {
     standing: watch::Receiver<BTreeMap<String, AnalysisStanding>>,
-    /// The names that the configuration does not know.
-    unknown: Vec<String>,
     _looks: JoinSet<()>,
 }
 
@@ -53,8 +51,7 @@ impl Analyses {
 
     /// Returns why an analysis has no verdict now.
     fn undecided(&self) -> Option<String> {
-        let unknown = self.unknown.first().map(|name| format!("there is no [[analysis]] of the name {name:?}"));
-        unknown.or_else(|| self.standing.borrow().values().find_map(|standing| standing.undecided.clone()))
+        self.standing.borrow().values().find_map(|standing| standing.undecided.clone())
     }
 
     /// Waits until one of them has news.
@@ -96,29 +93,31 @@ impl HealthMonitor<'_> {
             replaced: replaced.unwrap_or(Timestamp::MIN),
             more: self.judge.outage_timeout(),
         });
-        let (mut all, mut unknown, mut looking) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let known = self.work.measured_before();
+        let (mut all, mut tasks) = (BTreeMap::new(), Vec::new());
         for name in asked {
             match context.config.known_analyses.iter().find(|known| known.name == name) {
                 Some(config) if config.bad.is_some() && replaced.is_none() => {
                     info!(object = %wanted.key, analysis = name, "not measured: there is no earlier version to compare with");
                 }
                 Some(config) => {
-                    let looks = Looking::of(context, config, &rollout, began);
-                    all.insert(name, looks.standing());
-                    looking.push(looks);
+                    let task = AnalysisTask::of(context, config, &rollout, &known);
+                    all.insert(name, task.standing());
+                    tasks.push(task);
                 }
                 None => {
                     warn!(object = %wanted.key, analysis = name, "there is no [[analysis]] of that name");
-                    unknown.push(name);
+                    let undecided = Some(format!("there is no [[analysis]] of the name {name:?}"));
+                    all.insert(name, AnalysisStanding { failure: None, undecided });
                 }
             }
         }
         let (news, standing) = watch::channel(all);
         let mut looks = JoinSet::new();
-        for looking in looking {
-            looks.spawn(looking.look_again_and_again(news.clone()));
+        for task in tasks {
+            looks.spawn(task.run(news.clone()));
         }
-        self.analyses = Some(Analyses { standing, unknown, _looks: looks });
+        self.analyses = Some(Analyses { standing, _looks: looks });
     }
 
     /// Returns the end of a rollout whose version an analysis has shown to be bad.
@@ -137,6 +136,14 @@ impl HealthMonitor<'_> {
 }
 
 impl RolloutTask {
+    /// Returns what analyses have measured of this rollout before belay was restarted.
+    fn measured_before(&self) -> Vec<Measurement> {
+        self.context.history.measurements(self.record).unwrap_or_else(|error| {
+            warn!(%error, "failed to read what analyses have measured; they begin again");
+            Vec::new()
+        })
+    }
+
     /// Returns when the last good version began to be replaced, as far as the history knows: by this manifest, or by an earlier one
     /// that failed or was superseded. `None` if there was no good version.
     fn last_good_replaced_at(&self) -> Option<Timestamp> {
@@ -185,15 +192,16 @@ impl MeasuredRollout {
     }
 }
 
-/// One analysis that looks again and again.
-struct Looking {
+/// One analysis of a rollout, which looks every `interval`.
+struct AnalysisTask {
     context: Arc<Context>,
     config: AnalysisConfig,
     rollout: Arc<MeasuredRollout>,
+    queries: Result<AnalysisQueries, String>,
     analysis: Analysis,
     /// The counters of the new pods, and of the old ones.
-    new: CounterGrowth,
-    old: CounterGrowth,
+    new: CounterIncreases,
+    old: CounterIncreases,
     /// True before counters were read: they say something from the second look on.
     is_first: bool,
     /// True when the bake time is over, and goes on for a verdict.
@@ -202,27 +210,24 @@ struct Looking {
     first: Instant,
 }
 
-impl Looking {
+impl AnalysisTask {
     fn of(
         context: &Arc<Context>,
         config: &AnalysisConfig,
         rollout: &Arc<MeasuredRollout>,
-        began: Timestamp,
-    ) -> Looking {
-        let known = context.history.measurements(rollout.record).unwrap_or_else(|error| {
-            warn!(%error, "failed to read what an analysis has measured; it begins again");
-            Vec::new()
-        });
+        known: &[Measurement],
+    ) -> AnalysisTask {
         let names = (config.name.clone(), config.queries_hash());
-        let warm = began.checked_add(config.warmup.signed()).unwrap_or(Timestamp::MAX);
+        let warm = rollout.began.checked_add(config.warmup.signed()).unwrap_or(Timestamp::MAX);
         let wait = Duration::try_from(warm.duration_since(context.clock.steady())).unwrap_or_default();
-        Looking {
+        AnalysisTask {
             context: Arc::clone(context),
             config: config.clone(),
             rollout: Arc::clone(rollout),
-            analysis: Analysis::resume(names, config.rule(), config.on_none, &known),
-            new: CounterGrowth::default(),
-            old: CounterGrowth::default(),
+            queries: config.queries(),
+            analysis: Analysis::resume(names, config.rule(), config.on_none, known),
+            new: CounterIncreases::default(),
+            old: CounterIncreases::default(),
             is_first: true,
             is_after_bake: false,
             first: Instant::now() + wait,
@@ -234,7 +239,7 @@ impl Looking {
     }
 
     /// Looks until the version is known to be bad.
-    async fn look_again_and_again(mut self, news: watch::Sender<BTreeMap<String, AnalysisStanding>>) {
+    async fn run(mut self, news: watch::Sender<BTreeMap<String, AnalysisStanding>>) {
         let shortest = Duration::try_from(self.rollout.bake / LOOKS).unwrap_or_default();
         let mut looks = tokio::time::interval_at(self.first, self.config.interval.0.max(shortest));
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -259,7 +264,7 @@ impl Looking {
 
     /// Returns the numbers of a look; `None` at the first look at counters.
     async fn measure(&mut self) -> Result<Option<Measured>, PrometheusError> {
-        match self.config.queries().map_err(PrometheusError)? {
+        match self.queries.clone().map_err(PrometheusError)? {
             AnalysisQueries::Value { query, requests } => {
                 let samples = self.ask(&query, &self.rollout.pods.new, None).await?;
                 let requests = match requests {
@@ -281,7 +286,7 @@ impl Looking {
     ) -> Result<Option<Measured>, PrometheusError> {
         let (pods, elapsed) = (&self.rollout.pods, self.context.clock.steady().duration_since(self.rollout.began));
         if elapsed > self.rollout.bake && !std::mem::replace(&mut self.is_after_bake, true) {
-            self.old = CounterGrowth::default();
+            self.old = CounterIncreases::default();
         }
         let now = Some(self.context.clock.now());
         let new = (self.ask(bad, &pods.new, now).await?, self.ask(total, &pods.new, now).await?);
@@ -292,8 +297,8 @@ impl Looking {
             return Err(PrometheusError(message));
         }
         let is_first = std::mem::take(&mut self.is_first);
-        let sums = |growth: &mut CounterGrowth, (bad, total): (Vec<Sample>, Vec<Sample>)| {
-            AnswerSums::of(growth.grow(&bad, &total).into_values())
+        let sums = |growth: &mut CounterIncreases, (bad, total): (Vec<Sample>, Vec<Sample>)| {
+            AnswerSums::of(growth.increase(&bad, &total).into_values())
         };
         let (new, old) = (sums(&mut self.new, new), sums(&mut self.old, old));
         Ok((!is_first).then_some(Measured::Answers(PodAnswers { new, old })))

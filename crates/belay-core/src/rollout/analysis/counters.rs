@@ -1,4 +1,4 @@
-//! CounterGrowth, and by how much they have grown between two looks.
+//! CounterIncreases, and by how much they have grown between two looks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ const LARGEST: f64 = 9_007_199_254_740_992.0;
 
 /// The counters of some pods, as they were at the last look: of the bad answers, and of all.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CounterGrowth {
+pub struct CounterIncreases {
     bad: BTreeMap<String, f64>,
     total: BTreeMap<String, f64>,
     /// The pods that were seen before. Only what they count from then on is of this time.
     pods: BTreeSet<String>,
 }
 
-impl CounterGrowth {
+impl CounterIncreases {
     /// Returns the answers of each pod since the last look: the bad ones, and all. A pod that was not seen before counts from now
     /// on; a series that a known pod did not have counts from zero. A counter that has lost more than half of its value began
     /// again at zero; one that has lost less, or is missing, keeps its value: another replica of Prometheus knows less, or a
     /// scrape has failed.
-    pub fn grow(&mut self, bad: &[Sample], total: &[Sample]) -> BTreeMap<String, Answers> {
+    pub fn increase(&mut self, bad: &[Sample], total: &[Sample]) -> BTreeMap<String, Answers> {
         let mut grown: BTreeMap<String, Answers> = BTreeMap::new();
         for sample in bad {
             let more = more(&mut self.bad, sample, &self.pods);
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn counters_grow_begin_again_are_new_and_are_missing() {
-        let mut counters = CounterGrowth::default();
+        let mut counters = CounterIncreases::default();
         let mut grown = |bad: &str, total: &str| {
-            let grown = counters.grow(&samples(bad), &samples(total));
+            let grown = counters.increase(&samples(bad), &samples(total));
             grown.iter().map(|(pod, of)| format!("{pod} {}/{}", of.bad, of.total)).collect::<Vec<_>>().join(", ")
         };
         assert_eq!(grown("", "a 200 100"), "a 0/0", "what was before counts not");

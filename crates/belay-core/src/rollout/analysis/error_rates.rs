@@ -93,22 +93,22 @@ pub struct ErrorRateTest {
     ratios: [f64; ALTERNATIVES.len()],
     /// The answers that were compared, and those that wait for answers of the other side: counters are scraped more rarely than
     /// they are looked at.
-    new: Side,
-    old: Side,
+    new: AnswerGroup,
+    old: AnswerGroup,
     /// The number of comparisons.
     comparisons: f64,
 }
 
 /// The answers of the new pods, or of the old ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Side {
+struct AnswerGroup {
     compared: AnswerSums,
     waiting: AnswerSums,
     /// The sum of the squares of the bad answers of all pods, over each comparison.
     squares: f64,
 }
 
-impl Side {
+impl AnswerGroup {
     /// Returns the answers that waited, which are compared now.
     fn compare(&mut self) -> AnswerSums {
         let answers = std::mem::take(&mut self.waiting);

@@ -1,5 +1,7 @@
 //! A measurement, as the history keeps it.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -110,6 +112,16 @@ pub enum Measured {
         /// The reason.
         message: String,
     },
+}
+
+/// Returns the looks of each analysis, in their order, by its name.
+#[must_use]
+pub fn by_analysis(measurements: &[Measurement]) -> BTreeMap<&str, Vec<&Measurement>> {
+    let mut looks: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
+    for look in measurements {
+        looks.entry(&look.analysis).or_default().push(look);
+    }
+    looks
 }
 
 impl Measurement {

@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use counters::CounterGrowth;
+pub use counters::CounterIncreases;
 pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
-pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers};
+pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};
 pub use query_template::{QueryTemplate, QueryValues};
 pub use rule::AnalysisRule;

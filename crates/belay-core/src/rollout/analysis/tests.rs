@@ -241,7 +241,7 @@ impl Simulated {
     }
 
     /// Returns the answers of some pods between two looks.
-    fn look(&self, pods: &mut [Pod], growth: &mut CounterGrowth, times: f64, random: &mut Random) -> AnswerSums {
+    fn look(&self, pods: &mut [Pod], growth: &mut CounterIncreases, times: f64, random: &mut Random) -> AnswerSums {
         let each = self.requests / (self.new + self.old) as f64 * INTERVAL;
         let is_plain = self.is_plain();
         let spread = self.spread_bursts(pods.len(), times, random);
@@ -273,14 +273,14 @@ impl Simulated {
         if is_plain {
             return counted;
         }
-        AnswerSums::of(growth.grow(&seen[0], &seen[1]).into_values())
+        AnswerSums::of(growth.increase(&seen[0], &seen[1]).into_values())
     }
 
     /// Returns after how many seconds the version is stopped; `None` if it is not.
     fn stopped_after(&self, random: &mut Random) -> Option<f64> {
         let mut test = ErrorRateTest::default();
         let (mut new, mut old) = (vec![Pod::default(); self.new], vec![Pod::default(); self.old]);
-        let mut growth: [CounterGrowth; 2] = Default::default();
+        let mut growth: [CounterIncreases; 2] = Default::default();
         // The first look at counters says nothing.
         for look in u32::from(self.is_plain())..=self.looks {
             let answers = (
