@@ -55,13 +55,20 @@ impl Context {
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 
-    /// Records that a write's rollout is complete, and is watched for its bake time.
-    pub async fn begin_bake(&self, record: RecordId, bake: JudgedBake, time: SignedDuration) {
+    /// Records that a write's rollout, or a step of its canary, is watched for its time.
+    pub async fn begin_bake(&self, record: RecordId, bake: JudgedBake, outcome: Option<Outcome>, detail: &str) {
         let unseen = if bake.start.restarts.is_none() { "; its pods can't be seen" } else { "" };
-        let detail = format!("complete, and watched for {} s{unseen}", time.as_secs());
-        let steps = vec![self.now(StepKind::Baking, &detail)];
-        let outcome = (bake.of == JudgedWrite::Applied).then_some(Outcome::Baking);
+        let steps = vec![self.now(StepKind::Baking, &format!("{detail}{unseen}"))];
         let update = Update { outcome, bake: Some(bake), steps, ..Update::default() };
+        self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
+    }
+
+    /// Records, before the write, that a canary begins or goes on. The time for which the step before was watched is forgotten
+    /// with its baseline.
+    pub async fn canary_goes_on(&self, record: RecordId, baseline: Option<Baseline>, detail: &str) {
+        let step = self.now(StepKind::Canary, detail);
+        let baseline = baseline.map(|baseline| JudgedBaseline { of: JudgedWrite::Applied, at: step.at, baseline });
+        let update = Update { baseline, steps: vec![step], ..Update::default() };
         self.remember(vec![HistoryEntry::Update(record, Box::new(update))]).await;
     }
 

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cluster::Served;
+use belay_core::rollout::canary::CanaryMark;
 use belay_core::rollout::{
     Baseline, ForeignField, LiveProgress, PlanStep, Planned, Record, RecordedFacts, ResumeFacts, Wanted, Workload,
     held_template_hash, is_complete, marks, resume, rolling_update, template, template_hash,
@@ -126,5 +127,16 @@ pub fn progress(wanted: &Wanted, live: &Value, settled: bool) -> Option<LiveProg
     // If belay replaces the pods, those of the other controller are still to come or to go.
     let is_rolling_update = rolling_update::has_begun(live);
     let complete = is_complete(&wanted.key, live) && !is_rolling_update;
-    Some(LiveProgress { complete, is_rolling_update, ours, marked, template, held_template, settled, baseline })
+    let is_canary = CanaryMark::on(live).is_some();
+    Some(LiveProgress {
+        complete,
+        is_rolling_update,
+        ours,
+        marked,
+        is_canary,
+        template,
+        held_template,
+        settled,
+        baseline,
+    })
 }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::apply_wave::WaveTurn;
+use super::kinds::canary::Canary;
 use super::patience::Patience;
 use crate::cluster::Served;
 use crate::daemon::publish::dispute::PastCorrections;
@@ -34,6 +35,8 @@ pub struct RolloutTask {
     /// Says that it is to be given up, and why.
     pub give_up: watch::Receiver<Option<Reason>>,
     pub resume: Resume,
+    /// Its canary, until all pods are to be replaced.
+    pub canary: Option<Box<Canary>>,
     pub findings: Findings,
     pub patience: Patience,
     /// Its slot of `max_rollouts`.

@@ -76,6 +76,10 @@ impl RolloutTask {
                 }
                 Box::pin(self.look_at_replaced()).await?;
                 Box::pin(self.keep_fallback_template()).await?;
+                if self.may_have_canary() {
+                    self.unless_cancelled(self.turn.comes()).await?;
+                    Box::pin(self.begin_canary()).await?;
+                }
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;
                 if let Some(why) = self.suspension() {
@@ -90,6 +94,7 @@ impl RolloutTask {
                 self.turn.through();
                 let live = self.read().await?;
                 let text = live.as_deref().map(Compact::of);
+                live.iter().for_each(|live| self.resume_canary(live));
                 let others = live.filter(|live| !self.is_ours(live));
                 self.step(StepKind::Resumed, "watching the rollout again").await?;
                 if let Some(live) = others
@@ -156,27 +161,39 @@ impl RolloutTask {
     pub async fn judge_from(
         &mut self,
         mut baseline: Baseline,
-        mut live: Option<Compact>,
+        mut judged: Option<Compact>,
     ) -> Result<Outcome, Cancelled> {
         let began = Instant::now();
         loop {
             let is_resumed = baseline.moved.is_some();
             let judge = self.judge(baseline);
-            let (applied, own) = live.as_ref().map(|live| self.template_hashes(live)).unwrap_or_default();
+            let (applied, own) = judged.as_ref().map(|live| self.template_hashes(live)).unwrap_or_default();
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
             let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
             if is_resumed {
-                judging.resume_bake(live.as_ref()).await?;
+                judging.resume_bake(judged.as_ref()).await?;
             }
             let ruled = tokio::select! {
                 biased;
-                ruled = judging.until_judged(live.take()) => ruled?,
+                ruled = judging.until_judged(judged.take()) => ruled?,
                 never = unsticking => match never {},
             };
             let was_seen = judging.has_seen_it();
             let was_deleted = matches!(ruled, MonitorEnd::Gone);
             match ruled {
-                MonitorEnd::Complete(live) => return Box::pin(self.complete(live)).await,
+                MonitorEnd::Complete(live) => match Box::pin(self.go_on_with_canary(&live)).await? {
+                    None => return Box::pin(self.complete(live)).await,
+                    Some(Ok(written)) => {
+                        baseline = self.baseline(&written);
+                        self.context.applied(self.record, self.apply.rolls_out, &baseline).await;
+                        judged = Some(Compact::of(&written));
+                        continue;
+                    }
+                    Some(Err(error)) => {
+                        let failed = FailedRollout { reason: error.to_reason(), observed: None, written: None };
+                        return Box::pin(self.roll_back(failed, Some(live))).await;
+                    }
+                },
                 MonitorEnd::Failed { reason, observed, live } => {
                     self.context.revised(self.record, &live).await;
                     let reason = self.with_the_templates_commit(reason, &live);
@@ -219,6 +236,7 @@ impl RolloutTask {
             self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
             Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
             if was_deleted {
+                self.canary = None;
                 self.apply = Apply::of_manifest(&self.planned.wanted, &self.context.config.name);
             }
             let written = match Box::pin(self.retry_apply(&self.apply.body)).await? {
@@ -227,7 +245,7 @@ impl RolloutTask {
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
             self.context.applied(self.record, self.apply.rolls_out, &baseline).await;
-            live = Some(Compact::of(&written));
+            judged = Some(Compact::of(&written));
         }
     }
 

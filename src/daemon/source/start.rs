@@ -293,6 +293,7 @@ impl Source {
             live,
             give_up: given_up,
             resume: Resume { start, continues_rollout, was_unverified, corrected },
+            canary: None,
             findings: Findings::default(),
             patience: Patience::default(),
             slot,

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::analysis::ANALYSES;
-use super::marks;
-use crate::manifest::{Complaint, Manifest, shortened};
+use super::canary::CanarySteps;
+use super::{Workload, marks};
+use crate::manifest::{Complaint, Manifest, ObjectKey, shortened};
 use crate::rollout::plan::after;
 use crate::span::Span;
 
@@ -50,6 +51,24 @@ fn names_analyses(text: &str) -> bool {
     analysis_names(text).all(is_word) && analysis_names(text).count() <= ANALYSES
 }
 
+/// Returns what is to be written instead, if an object can't have the canary that it asks for.
+fn no_canary(key: &ObjectKey, manifest: &Value, text: &str) -> Option<&'static str> {
+    let says = |field: &str, value: Value| manifest.pointer(field) == Some(&value);
+    if Workload::of(key) != Some(Workload::Deployment) {
+        return Some("only a Deployment has a canary: leave the annotation out");
+    }
+    if says("/spec/strategy/type", "Recreate".into()) {
+        return Some("the strategy Recreate runs no old and new pods side by side: leave one of the two out");
+    }
+    if says("/spec/paused", true.into()) {
+        return Some("a paused Deployment makes no new pods: leave one of the two out");
+    }
+    let is_wrong = text.parse::<CanarySteps>().is_err();
+    is_wrong.then_some(
+        "write new pods and the time for which they are watched, \"1 10m, 50% 10m\"; 0 waits for belay promote",
+    )
+}
+
 /// Returns the complaints about a manifest's requests to belay.
 #[must_use]
 pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complaint) -> Vec<Complaint> {
@@ -81,6 +100,11 @@ pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complai
     if let Some(text) = said(marks::ANALYSIS).filter(|text| !names_analyses(text)) {
         let hint = "write names of [[analysis]], errors,latency; at most 12, with commas between them";
         complain(marks::ANALYSIS, text, hint);
+    }
+    if let Some(text) = said(marks::CANARY)
+        && let Some(hint) = no_canary(&manifest.key, &value, text)
+    {
+        complain(marks::CANARY, text, hint);
     }
     if let Some(part) = said(marks::AFTER).and_then(|text| after::names(text, manifest.key.namespace.as_deref()).err())
     {
@@ -119,6 +143,7 @@ mod tests {
             marks::PROGRESS_DEADLINE,
             marks::BAKE,
             marks::ANALYSIS,
+            marks::CANARY,
             marks::AFTER,
         ] {
             for value in [long.clone(), format!("deployment/{long}"), format!("{long}/deployment/a")] {

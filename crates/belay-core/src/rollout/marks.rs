@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// Annotation for people: the workloads that must be complete before; see [`super::After`].
 pub use crate::manifest::AFTER;
@@ -27,6 +27,12 @@ pub const ON_FAILURE: &str = "belay.dev/on-failure";
 pub const BAKE: &str = "belay.dev/bake";
 /// Annotation for people: the analyses within the bake time, with commas between them, instead of the source's.
 pub const ANALYSIS: &str = "belay.dev/analysis";
+/// Annotation for people: the steps in which a Deployment is rolled out; see [`super::canary::CanarySteps`].
+pub const CANARY: &str = "belay.dev/canary";
+/// Annotation on a Deployment whose canary is under way: its step; see [`super::canary::CanaryMark`].
+pub const CANARY_STEP: &str = "belay.dev/canary-step";
+/// Annotation on a Deployment whose canary is under way: a person's request; see [`super::canary::CanaryRequest`].
+pub const CANARY_REQUEST: &str = "belay.dev/canary-request";
 /// Annotation for people: the deadline of a kind that has none of its own.
 pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";
 /// Annotation for people: `true` or `false`, whether a change of the configuration that its pods read rolls the workload
@@ -92,6 +98,20 @@ pub fn read<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
 #[must_use]
 pub fn written(said: &impl Serialize) -> String {
     serde_json::to_string(said).expect("what is written on objects is plain data")
+}
+
+/// Sets an entry of `labels` or `annotations` in an object's metadata, or removes it where `text` is `None`.
+pub fn say(metadata: &mut Value, map: &str, name: &str, text: Option<&str>) {
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    if let Some(text) = text {
+        let entries = metadata.entry(map).or_insert_with(|| Map::new().into());
+        if !entries.is_object() {
+            *entries = json!({});
+        }
+        entries[name] = json!(text);
+    } else if let Some(entries) = metadata.get_mut(map).and_then(Value::as_object_mut) {
+        entries.remove(name);
+    }
 }
 
 /// Returns a label of an object.

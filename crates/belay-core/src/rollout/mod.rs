@@ -3,6 +3,7 @@
 pub mod analysis;
 mod annotations;
 mod autoscaler;
+pub mod canary;
 mod deletion;
 mod judge;
 mod live_workload;

@@ -27,6 +27,9 @@ use belay_core::rollout::{Outcome, Reason, ReasonCode, RecordId, StepKind, asked
 /// The most looks of an analysis within a bake time.
 const LOOKS: i32 = 2_000;
 
+/// The time over which the looks of a canary's step are spread at most: it may wait for a person for days.
+const LOOKS_OF_A_STEP: SignedDuration = SignedDuration::from_hours(24);
+
 /// The standing of one analysis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct AnalysisStanding {
@@ -81,6 +84,7 @@ impl HealthMonitor<'_> {
         }
         let present = pods.and_then(|pods| pods.first()).map(|pod| pod.seen.name.as_str());
         let replaced = self.work.last_good_replaced_at();
+        let is_step = self.is_canary_step();
         let rollout = Arc::new(MeasuredRollout {
             record: self.work.record,
             pods: pod_patterns(&wanted.key, present),
@@ -88,9 +92,9 @@ impl HealthMonitor<'_> {
             name: wanted.key.name.clone(),
             commit: wanted.commit.id.to_string(),
             revision: marks::revision(live).unwrap_or_default(),
-            bake,
+            bake: if is_step { bake.min(LOOKS_OF_A_STEP) } else { bake },
             began,
-            replaced: replaced.unwrap_or(Timestamp::MIN),
+            old: if is_step { OldPods::Beside } else { OldPods::Until(replaced.unwrap_or(Timestamp::MIN)) },
             more: self.judge.outage_timeout(),
         });
         let known = self.work.measured_before();
@@ -175,20 +179,29 @@ struct MeasuredRollout {
     bake: SignedDuration,
     /// When that began, by the steady clock.
     began: Timestamp,
-    /// When the last good version began to be replaced, by the clock that people see.
-    replaced: Timestamp,
+    old: OldPods,
     /// The longest time for which a verdict is waited for after the bake time.
     more: SignedDuration,
 }
 
+/// The time in which the old pods are measured.
+#[derive(Clone, Copy, Debug)]
+enum OldPods {
+    /// The same as for the new ones: a canary runs them side by side.
+    Beside,
+    /// Until the last good version began to be replaced, by the clock that people see.
+    Until(Timestamp),
+}
+
 impl MeasuredRollout {
-    /// Returns the time that the old pods are measured at, so long after the beginning of the bake time: in a time of the same
-    /// length, which ended when they began to be replaced. After the bake time that is the time before it.
-    fn old_time(&self, elapsed: SignedDuration) -> Timestamp {
+    /// Returns the time that the old pods are measured at, so long after the beginning of the bake time: now beside a canary, else in a time of the
+    /// same length, which ended when they began to be replaced. After the bake time that is the time before it.
+    fn old_time(&self, elapsed: SignedDuration, now: Timestamp) -> Timestamp {
+        let OldPods::Until(replaced) = self.old else { return now };
         let ends = if elapsed <= self.bake { SignedDuration::ZERO } else { self.bake };
         let length = if elapsed <= self.bake { self.bake } else { self.more };
         let (from, at) = (ends.saturating_add(length), elapsed.saturating_sub(ends));
-        self.replaced.checked_sub(from.saturating_sub(at)).unwrap_or(self.replaced).min(self.replaced)
+        replaced.checked_sub(from.saturating_sub(at)).unwrap_or(replaced).min(replaced)
     }
 }
 
@@ -285,12 +298,13 @@ impl AnalysisTask {
         total: &QueryTemplate,
     ) -> Result<Option<Measured>, PrometheusError> {
         let (pods, elapsed) = (&self.rollout.pods, self.context.clock.steady().duration_since(self.rollout.began));
-        if elapsed > self.rollout.bake && !std::mem::replace(&mut self.is_after_bake, true) {
+        let is_beside = matches!(self.rollout.old, OldPods::Beside);
+        if !is_beside && elapsed > self.rollout.bake && !std::mem::replace(&mut self.is_after_bake, true) {
             self.old = CounterIncreases::default();
         }
-        let now = Some(self.context.clock.now());
-        let new = (self.ask(bad, &pods.new, now).await?, self.ask(total, &pods.new, now).await?);
-        let before = Some(self.rollout.old_time(elapsed));
+        let now = self.context.clock.now();
+        let new = (self.ask(bad, &pods.new, Some(now)).await?, self.ask(total, &pods.new, Some(now)).await?);
+        let before = Some(self.rollout.old_time(elapsed, now));
         let old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
         if [&new.0, &new.1, &old.0, &old.1].into_iter().flatten().any(|sample| sample.pod.is_empty()) {
             let message = "a series has no label pod: leave out sum, or write sum by (pod)".to_owned();

@@ -19,7 +19,7 @@ use belay_core::rollout::{
 };
 
 /// The period between two inspections of the pods within a bake time.
-const LOOK_WHILE_BAKING: Duration = Duration::from_secs(10);
+pub(super) const LOOK_WHILE_BAKING: Duration = Duration::from_secs(10);
 
 /// The bake time of a watched workload.
 #[derive(Debug, Default)]
@@ -55,7 +55,7 @@ impl BakeProgress {
     }
 
     /// Returns true when it is time for a look after the end of the bake time, and puts the next one off.
-    fn takes_last_look(&mut self, now: Instant) -> bool {
+    pub(super) fn takes_last_look(&mut self, now: Instant) -> bool {
         match self {
             BakeProgress::Running { next_look, .. } if *next_look <= now => {
                 *next_look = now + LOOK_WHILE_BAKING;
@@ -90,7 +90,7 @@ impl RolloutTask {
 
     /// Returns true when the live pod template was complete, and no other took its place before `rollback_window`: it comes
     /// back without delay.
-    fn was_complete_lately(&self, live: &Value) -> bool {
+    pub fn was_complete_lately(&self, live: &Value) -> bool {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let window = context.config.rollback_window.signed();
         if window.is_zero() {
@@ -141,11 +141,7 @@ impl HealthMonitor<'_> {
             return Ok(None);
         }
         self.look_at_pods.0 = Instant::now() + LOOK_WHILE_BAKING;
-        // A restart just before the end counts, too.
-        if let Some(pods) = self.pods(live, true).await?
-            && let Some(suspicion) = self.bake.look(&pods)
-            && let Some(end) = self.rule(suspicion, live).await?
-        {
+        if let Some(end) = self.last_look(live).await? {
             return Ok(Some(end));
         }
         let key = self.work.planned.wanted.key.clone();
@@ -170,12 +166,28 @@ impl HealthMonitor<'_> {
         Ok(Some(MonitorEnd::Complete(read)))
     }
 
-    async fn begin_bake(&mut self, live: &Compact, time: SignedDuration) -> Result<(), Cancelled> {
+    /// Looks at the pods once more at the end: a restart just before it counts, too.
+    pub(super) async fn last_look(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        match self.pods(live, true).await?.and_then(|pods| self.bake.look(&pods)) {
+            Some(suspicion) => self.rule(suspicion, live).await,
+            None => Ok(None),
+        }
+    }
+
+    pub(super) async fn begin_bake(&mut self, live: &Compact, time: SignedDuration) -> Result<(), Cancelled> {
         let (context, of) = (Arc::clone(&self.work.context), self.judged_write());
         let pods = self.pods(live, true).await?;
         let bake = Bake::begin(time, pods.as_deref(), context.clock.steady());
         let start = BakeStart { ends: context.clock.shown(bake.ends()), ..bake.start() };
-        self.work.unless_cancelled(context.begin_bake(self.work.record, JudgedBake { of, start }, time)).await?;
+        let (outcome, detail) = match self.work.canary.as_ref().filter(|_| self.is_canary_step()) {
+            Some(canary) => (None, canary.watched()),
+            None => {
+                let outcome = (of == JudgedWrite::Applied).then_some(Outcome::Baking);
+                (outcome, format!("complete, and watched for {} s", time.as_secs()))
+            }
+        };
+        let begun = context.begin_bake(self.work.record, JudgedBake { of, start }, outcome, &detail);
+        self.work.unless_cancelled(begun).await?;
         let began = context.clock.steady();
         self.begin_analyses(&live.read(), pods.as_deref(), time, began);
         self.run_bake(bake);
@@ -186,7 +198,8 @@ impl HealthMonitor<'_> {
     pub(in crate::daemon::rollout) async fn resume_bake(&mut self, live: Option<&Compact>) -> Result<(), Cancelled> {
         let Some(start) = self.work.bake_from_before(self.judged_write()) else { return Ok(()) };
         let (clock, config) = (&self.work.context.clock, &self.work.context.config);
-        let longest = bake_time(&self.work.planned.wanted.manifest.value(), config.bake);
+        let own = || bake_time(&self.work.planned.wanted.manifest.value(), config.bake);
+        let longest = self.time_of_step().unwrap_or_else(own);
         let left = start.ends.duration_since(clock.now()).clamp(SignedDuration::ZERO, longest);
         let ends = clock.steady().checked_add(left).unwrap_or(Timestamp::MAX);
         let began = ends.checked_sub(longest).unwrap_or(ends);
@@ -210,7 +223,7 @@ impl HealthMonitor<'_> {
 
     /// Returns the outcome that is published meanwhile.
     pub(super) fn published_outcome(&self) -> Outcome {
-        let bakes = self.bake.running().is_some() && self.outcome == Outcome::UnderWay;
+        let bakes = self.bake.running().is_some() && self.outcome == Outcome::UnderWay && !self.is_canary_step();
         if bakes { Outcome::Baking } else { self.outcome }
     }
 

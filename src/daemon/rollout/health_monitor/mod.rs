@@ -2,6 +2,7 @@
 
 mod analysis;
 mod bake;
+mod canary;
 mod next_state;
 mod pods;
 
@@ -14,6 +15,7 @@ use tracing::{debug, info, warn};
 
 use self::analysis::Analyses;
 use self::bake::BakeProgress;
+use self::canary::LockWrites;
 pub use self::next_state::sleep_until;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
@@ -76,6 +78,8 @@ enum Look {
     FromBefore(Waiting),
     /// It was complete, and its bake time is not over.
     Bakes,
+    /// A step of its canary is under way.
+    CanaryStep,
 }
 
 /// One workload being watched.
@@ -95,6 +99,8 @@ pub struct HealthMonitor<'a> {
     bake: BakeProgress,
     /// The analyses, which look within it.
     analyses: Option<Analyses>,
+    /// The writes of a canary's locks.
+    locks: LockWrites,
     /// The time of the next inspection of the pods, and the wait after it.
     look_at_pods: (tokio::time::Instant, Duration),
     /// The time until which nothing is suspected.
@@ -162,6 +168,7 @@ impl<'a> HealthMonitor<'a> {
             never_started: NeverStarted::default(),
             bake: BakeProgress::default(),
             analyses: None,
+            locks: LockWrites::default(),
             look_at_pods,
             quiet_until: now,
             told: None,
@@ -238,6 +245,9 @@ impl<'a> HealthMonitor<'a> {
         }
         let now = self.work.context.clock.steady();
         self.judge.note_outages(&self.work.context.cluster.outages(), now);
+        if self.is_canary_step() && !is_from_before {
+            return Look::CanaryStep;
+        }
         match self.judge.observe(&live, now) {
             _ if self.bake.running().is_some() => Look::Bakes,
             Verdict::Complete if self.must_bake(&live) => Look::Bakes,
@@ -271,16 +281,28 @@ impl<'a> HealthMonitor<'a> {
                 self.publish(&waiting).await?;
                 return Ok(None);
             }
-            Look::Waits(waiting) => {
-                self.publish(&waiting).await?;
-                let overdue = self.judge.overdue(self.work.context.clock.steady());
-                if overdue.is_some() && !self.is_read_again {
-                    // It was still due before the history took what was published: the object is read again first.
-                    return Ok(None);
-                }
-                overdue
-            }
+            Look::CanaryStep => return Box::pin(self.look_at_step(live)).await,
+            Look::Waits(waiting) => return self.look_waiting(waiting, live).await,
         };
+        self.look_suspected(suspicion, live).await
+    }
+
+    /// Publishes that it waits, and rules on it once its deadline has passed.
+    async fn look_waiting(&mut self, waiting: Waiting, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        self.publish(&waiting).await?;
+        let overdue = self.judge.overdue(self.work.context.clock.steady());
+        if overdue.is_some() && !self.is_read_again {
+            // It was still due before the history took what was published: the object is read again first.
+            return Ok(None);
+        }
+        self.look_suspected(overdue, live).await
+    }
+
+    async fn look_suspected(
+        &mut self,
+        suspicion: Option<Reason>,
+        live: &Compact,
+    ) -> Result<Option<MonitorEnd>, Cancelled> {
         if let Some(suspicion) = suspicion.filter(|_| tokio::time::Instant::now() >= self.quiet_until) {
             if let Some(ruled) = Box::pin(self.rule(suspicion, live)).await? {
                 return Ok(Some(ruled));
@@ -299,6 +321,7 @@ impl<'a> HealthMonitor<'a> {
         if suspicion.code == ReasonCode::BakeFailed && has_recovered() {
             return Ok(None);
         }
+        let suspicion = self.within_step(suspicion);
         let now = context.clock.steady();
         // The pods may have been asked for in vain for long.
         self.judge.note_outages(&context.cluster.outages(), now);

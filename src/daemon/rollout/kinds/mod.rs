@@ -1,8 +1,9 @@
 //! The differences between kinds of workloads: ReplicationControllers, whose pods belay replaces itself, StatefulSets
-//! with stuck pods, Jobs that are gone, and hooks of charts.
+//! with stuck pods, Deployments with a canary, Jobs that are gone, and hooks of charts.
 //!
 //! In: a rollout at a step that depends on its kind. Out: writes to pods and controllers, and whether a Job has run.
 
+pub(in crate::daemon) mod canary;
 mod controller_rollback;
 pub(in crate::daemon) mod driver;
 mod finished_hooks;

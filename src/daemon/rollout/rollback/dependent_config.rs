@@ -147,6 +147,7 @@ fn dependent_task(work: &RolloutTask, manifest: Manifest, served: Served, record
         live: watch::channel(None).1,
         give_up: watch::channel(None).1,
         resume: Resume::default(),
+        canary: None,
         findings: Findings::default(),
         patience: Patience::default(),
         slot: RolloutSlot::uncounted(),

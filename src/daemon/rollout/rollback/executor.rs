@@ -24,6 +24,7 @@ impl RolloutTask {
     pub async fn roll_back(&mut self, failed: FailedRollout, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
         let FailedRollout { reason, observed, written } = failed;
         self.patience.is_going_back = true;
+        self.canary = None;
         // Another may begin: what goes back does not count.
         self.slot = RolloutSlot::uncounted();
         self.take_present_configuration();

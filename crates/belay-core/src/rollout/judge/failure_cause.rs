@@ -16,6 +16,8 @@ pub enum FailureCause {
     Crash,
     /// Its pods failed within its bake time.
     Bake,
+    /// Its pods failed within a step of its canary.
+    Canary,
     /// An analysis has shown that it is bad.
     Analysis,
     /// A person took it back.
@@ -33,6 +35,7 @@ impl FailureCause {
         match code {
             ReasonCode::ProgressDeadlineExceeded => FailureCause::Deadline,
             ReasonCode::BakeFailed => FailureCause::Bake,
+            ReasonCode::CanaryFailed => FailureCause::Canary,
             ReasonCode::AnalysisFailed => FailureCause::Analysis,
             ReasonCode::UndoneByHand => FailureCause::ByHand,
             ReasonCode::CommitFailed => FailureCause::Commit,
@@ -48,6 +51,7 @@ impl FailureCause {
             FailureCause::Deadline => "deadline",
             FailureCause::Crash => "crash",
             FailureCause::Bake => "bake",
+            FailureCause::Canary => "canary",
             FailureCause::Analysis => "analysis",
             FailureCause::ByHand => "by-hand",
             FailureCause::Commit => "commit",
@@ -68,6 +72,7 @@ mod tests {
             ("ImagePullBackOff", FailureCause::Crash),
             ("InvalidImageName", FailureCause::Crash),
             ("BakeFailed", FailureCause::Bake),
+            ("CanaryFailed", FailureCause::Canary),
             ("AnalysisFailed", FailureCause::Analysis),
             ("UndoneByHand", FailureCause::ByHand),
             ("CommitFailed", FailureCause::Commit),

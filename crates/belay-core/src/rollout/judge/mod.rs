@@ -77,6 +77,8 @@ pub struct Judge {
     excused_until: Option<Timestamp>,
     observed: bool,
     paused: bool,
+    /// True when a step of a canary is judged: where there is no room for its pods, that is not the version's fault.
+    is_step: bool,
     /// The furthest that it has come. A pod that comes and goes makes no progress.
     best: Option<Counters>,
     progress_at: Timestamp,
@@ -145,6 +147,7 @@ impl Judge {
             excused_until: None,
             observed: false,
             paused: false,
+            is_step: false,
             best: None,
             progress_at: now,
             deadline: None,
@@ -240,6 +243,28 @@ impl Judge {
         }
     }
 
+    /// Looks at a step of a canary as it is at `now`. The object's own deadline is one of its locks: the manifest's counts.
+    pub fn observe_step(&mut self, object: &Value, manifest: &Value, message: String, now: Timestamp) -> Waiting {
+        self.is_step = true;
+        self.deadline = self.own_deadline(manifest);
+        self.progress_at = self.progress_at.min(now);
+        self.outages_from = self.outages_from.min(now);
+        let Some(health) = health(&self.key, object) else {
+            return Waiting { on: WaitingOn::Controller, counters: self.counters(), message, until: self.due() };
+        };
+        if health.observed_generation >= self.baseline.generation && !self.observed {
+            self.observed = true;
+            self.progress_at = now;
+        }
+        self.note_progress(&Health { standing: Standing::Moving, ..health.clone() }, now);
+        self.waiting(WaitingOn::Pods, &health, &message)
+    }
+
+    /// Notes that the same rollout was written again, without a new beginning.
+    pub fn is_written_again(&mut self, written: Baseline) {
+        self.baseline.generation = self.baseline.generation.max(written.generation);
+    }
+
     /// Returns the furthest that it has come.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -328,7 +353,7 @@ impl Judge {
                 Judgement::Failed(self.with_outage(Reason { message: blame(&suspicion, seen), ..suspicion }))
             }
             _ if own_word => Judgement::Failed(suspicion),
-            _ if observation.cannot_make_pods.is_some() => {
+            _ if observation.cannot_make_pods.is_some() && !self.is_step => {
                 let message =
                     format!("{}: {}", suspicion.message, observation.cannot_make_pods.as_deref().unwrap_or_default());
                 Judgement::Failed(Reason { message, ..suspicion })

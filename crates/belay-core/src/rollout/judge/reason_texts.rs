@@ -26,6 +26,9 @@ pub(in crate::rollout) fn in_the_way(
                 state(old)
             ),
         ),
+        _ if let Some(why) = &observation.cannot_make_pods => {
+            ("FailedCreate".into(), format!("no new pod can be made: {why}"))
+        }
         (Some(_), None) => (ReasonCode::NotFinishing, "its new pods are well, but it does not finish".to_owned()),
         (None, None) => (ReasonCode::ControllerSilent, "its controller has made no pods".to_owned()),
     };

@@ -1,7 +1,8 @@
 //! The body that is sent for a manifest: the manifest, belay's marks, and no field that belay must not set.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::rollout::marks::say;
 use crate::rollout::ownership::string_data;
 use crate::rollout::{Commit, CommitId, Hold, marks, template, workload};
 
@@ -54,12 +55,15 @@ pub fn body(manifest: &Value, source: &str, template_marks: &TemplateMarks, hold
             metadata.remove(field);
         }
     }
-    set(metadata, "labels", marks::SOURCE, Some(source));
+    say(metadata, "labels", marks::SOURCE, Some(source));
     // Only belay writes these; a manifest copied from a cluster may carry old ones.
-    set(metadata, "annotations", marks::COMMIT, template_marks.commit.as_deref());
-    set(metadata, "annotations", marks::HOLD, hold.map(Hold::to_annotation).as_deref());
+    say(metadata, "annotations", marks::COMMIT, template_marks.commit.as_deref());
+    for name in [marks::CANARY_STEP, marks::CANARY_REQUEST] {
+        say(metadata, "annotations", name, None);
+    }
+    say(metadata, "annotations", marks::HOLD, hold.map(Hold::to_annotation).as_deref());
     if template_marks.change_cause.is_some() {
-        set(metadata, "annotations", marks::CHANGE_CAUSE, template_marks.change_cause.as_deref());
+        say(metadata, "annotations", marks::CHANGE_CAUSE, template_marks.change_cause.as_deref());
     }
     string_data::as_data(&mut body);
     with_both_accounts(body)
@@ -107,19 +111,6 @@ fn with_both_accounts(mut body: Value) -> Value {
         }
     }
     body
-}
-
-fn set(metadata: &mut Value, map: &str, name: &str, text: Option<&str>) {
-    let Some(metadata) = metadata.as_object_mut() else { return };
-    if let Some(text) = text {
-        let entries = metadata.entry(map).or_insert_with(|| Map::new().into());
-        if !entries.is_object() {
-            *entries = json!({});
-        }
-        entries[name] = json!(text);
-    } else if let Some(entries) = metadata.get_mut(map).and_then(Value::as_object_mut) {
-        entries.remove(name);
-    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ use super::{
     runs_once, same_template, workload,
 };
 use crate::manifest::{Compact, Complaint, Manifest, ONCE, ObjectKey};
+use crate::rollout::canary::keep_lock;
 use crate::rollout::judge::health::Standing;
 use crate::rollout::ownership::ignored_fields::IgnoredFields;
 use crate::rollout::ownership::managers::Takeover;
@@ -197,7 +198,7 @@ pub fn intent(
         Some(hold) if matches!(wanted.trigger, Trigger::Drift(_)) => Intent::Keep(hold),
         Some(hold) => Intent::Leave(PlanStep::Held(hold)),
         None if let Some(kept) = kept => Intent::Keep(kept.hold.clone()),
-        None => Intent::Try(body(&manifest, source, &TemplateMarks::on(live), None)),
+        None => Intent::Try(keep_lock(body(&manifest, source, &TemplateMarks::on(live), None), live)),
     }
 }
 

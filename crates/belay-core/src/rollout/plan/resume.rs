@@ -26,6 +26,8 @@ pub struct LiveProgress {
     pub template: Option<String>,
     /// The hash by which a hold would name its pod template; see [`crate::rollout::held_template_hash`].
     pub held_template: Option<String>,
+    /// True when a canary of it is under way, by its mark.
+    pub is_canary: bool,
     /// True when its rollout was over long ago, by all that the cluster says; see [`has_settled`].
     pub settled: bool,
     /// The baseline from which it would be judged.
@@ -178,8 +180,9 @@ impl ResumeFacts<'_> {
         let known = self.open.and(self.recorded.applied.clone());
         let scales =
             known.as_ref().is_some_and(|known| known.only_size) || self.continues_scaling && !self.continues_rollout;
-        let live = self.live.filter(|live| live.ours || self.continues_rollout || scales)?;
-        if self.open.is_none() && (live.complete || live.settled) && !self.continues_rollout {
+        let live = self.live.filter(|live| live.ours || live.is_canary || self.continues_rollout || scales)?;
+        let is_over = (live.complete || live.settled) && !live.is_canary;
+        if self.open.is_none() && is_over && !self.continues_rollout {
             return None;
         }
         let anew = || Baseline { only_size: scales, ..live.baseline.clone() };
@@ -215,6 +218,7 @@ mod tests {
             is_rolling_update,
             ours,
             marked,
+            is_canary: false,
             template: None,
             held_template: None,
             settled,
@@ -289,11 +293,13 @@ mod tests {
         let sized = || (Some(Baseline { only_size: true, ..baseline(3) }), None);
         let same = || PlanStep::Unchanged;
         let settled = || live(false, true).map(|live| LiveProgress { settled: true, ..live });
+        let canary = || live(false, false).map(|live| LiveProgress { settled: true, is_canary: true, ..live });
         each_becomes(vec![
             ("nothing is under way", same(), None, live(true, true), none(), no, "unchanged"),
             ("it is no workload", same(), Some(UnderWay), None, applied(3), no, "unchanged"),
             ("somebody else moves it", same(), None, live(false, false), none(), no, "unchanged"),
             ("it moves, and the history knows nothing", same(), None, live(false, true), none(), no, "resume 7"),
+            ("its canary is under way, and the history was lost", same(), None, canary(), none(), no, "resume 7"),
             ("it was complete long ago", same(), None, settled(), none(), no, "unchanged"),
             ("it was, and has a record", same(), Some(UnderWay), settled(), applied(3), no, "resume 3"),
             ("it was applied before a restart", same(), Some(UnderWay), live(false, true), applied(3), no, "resume 3"),

@@ -219,6 +219,8 @@ pub enum StepKind {
     Applied,
     /// The rollout moved.
     Progress,
+    /// A step of its canary begins, or its canary is over.
+    Canary,
     /// It is complete, and is watched for its bake time.
     Baking,
     /// The judge has ruled.
@@ -254,6 +256,7 @@ impl StepKind {
             StepKind::Applying => "applying",
             StepKind::Applied => "applied",
             StepKind::Progress => "progress",
+            StepKind::Canary => "canary",
             StepKind::Baking => "baking",
             StepKind::Verdict => "verdict",
             StepKind::Evidence => "evidence saved",

@@ -51,6 +51,8 @@ reason_codes! {
     ApiServerAway,
     /// It was complete, and failed within its bake time.
     BakeFailed,
+    /// Its new pods were ready, and failed within a step of its canary.
+    CanaryFailed,
     /// Another source has the same object.
     ClaimedTwice,
     /// The API server can't be reached.

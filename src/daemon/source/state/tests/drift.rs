@@ -193,6 +193,7 @@ fn standing(complete: bool) -> Option<LiveProgress> {
         marked,
         template,
         held_template: None,
+        is_canary: false,
         settled: false,
         baseline: Baseline::default(),
     })

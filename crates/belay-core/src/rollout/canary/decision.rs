@@ -1,0 +1,70 @@
+//! The next move of a canary step, by the pods that are there.
+
+/// The pods of a Deployment that a canary looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CanaryPods {
+    /// New pods that the new ReplicaSet is to have.
+    pub asked: i64,
+    /// New pods that it has.
+    pub present: i64,
+    /// New pods that are ready.
+    pub ready: i64,
+    /// Old pods that are available.
+    pub old_available: i64,
+}
+
+/// The next move of a canary step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CanaryMove {
+    /// Somebody has changed the locks: they are written again, without the second one.
+    Lock,
+    /// The new ReplicaSet has fewer pods than the step says, and its controller is to make them: the second lock is taken off.
+    Unpause,
+    /// The pods are there: the second lock is set.
+    Pause,
+    /// The controller makes the pods, or they become ready.
+    Wait,
+    /// All of them are ready.
+    Ready,
+}
+
+/// Returns the next move of a step with `wanted` new pods. `is_locked` says that the first lock is as the step wants it.
+#[must_use]
+pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool) -> CanaryMove {
+    let has_them = pods.asked >= wanted;
+    match (is_locked, has_them, is_paused) {
+        (false, ..) => CanaryMove::Lock,
+        // An autoscaler has removed some of them.
+        (true, false, true) => CanaryMove::Unpause,
+        (true, false, false) => CanaryMove::Wait,
+        (true, true, false) => CanaryMove::Pause,
+        (true, true, true) if pods.present >= wanted && pods.ready >= wanted => CanaryMove::Ready,
+        (true, true, true) => CanaryMove::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_locked_first_then_filled_then_paused() {
+        let pods = |asked, ready| CanaryPods { asked, present: asked, ready, old_available: 3 };
+        for (case, pods, is_locked, is_paused, expected) in [
+            ("nothing is there yet", pods(0, 0), true, false, CanaryMove::Wait),
+            ("one is to come", pods(1, 1), true, false, CanaryMove::Wait),
+            ("they are there", pods(2, 0), true, false, CanaryMove::Pause),
+            ("they start", pods(2, 1), true, true, CanaryMove::Wait),
+            ("they are ready", pods(2, 2), true, true, CanaryMove::Ready),
+            ("ready, and somebody has resumed it", pods(2, 2), true, false, CanaryMove::Pause),
+            ("an autoscaler took one", pods(1, 1), true, true, CanaryMove::Unpause),
+            ("somebody has changed the strategy", pods(2, 2), false, true, CanaryMove::Lock),
+            ("somebody has resumed it and changed it", pods(5, 5), false, false, CanaryMove::Lock),
+            ("an autoscaler made one more", pods(3, 3), true, true, CanaryMove::Ready),
+        ] {
+            assert_eq!(next_move(2, pods, is_locked, is_paused), expected, "{case}");
+        }
+        let replaced = CanaryPods { asked: 2, present: 1, ready: 1, old_available: 3 };
+        assert_eq!(next_move(2, replaced, true, true), CanaryMove::Wait, "one went with its node");
+    }
+}

@@ -1,0 +1,153 @@
+//! The locks of a canary: the fields of the Deployment by which Kubernetes' controller goes no further than the step.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::rollout::marks;
+
+/// No new pod counts as available before so many seconds: ten years.
+const MIN_READY_SECONDS: i64 = 315_360_000;
+/// The deadline that the API server wants above that. belay judges a step by the manifest's own deadline.
+const DEADLINE_SECONDS: i64 = MIN_READY_SECONDS + 86_400;
+
+/// The fields of `spec` that are belay's while a canary is under way.
+const FIELDS: [&str; 4] = ["strategy", "minReadySeconds", "progressDeadlineSeconds", "paused"];
+
+/// The step of a canary that is under way, as an annotation of the Deployment says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CanaryMark {
+    /// The step, counted from 1.
+    pub step: usize,
+    /// The number of steps.
+    pub of: usize,
+}
+
+impl CanaryMark {
+    /// Returns the step of the canary of a live Deployment; `None` if none is under way.
+    #[must_use]
+    pub fn on(live: &Value) -> Option<CanaryMark> {
+        marks::read(live, marks::CANARY_STEP)
+    }
+}
+
+/// The locks of one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CanaryLock {
+    /// The step.
+    pub mark: CanaryMark,
+    /// The number of new pods.
+    pub pods: i64,
+    /// True when the pods are there, and the controller is to do nothing more.
+    pub paused: bool,
+}
+
+impl CanaryLock {
+    /// Returns a body with the locks in place of the manifest's own fields.
+    #[must_use]
+    pub fn onto(&self, mut body: Value) -> Value {
+        if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.extend(self.fields());
+        }
+        say_step(&mut body, Some(&marks::written(&self.mark)));
+        body
+    }
+
+    /// Returns true when a live Deployment has the locks of this step. `paused` is the second one, and not compared.
+    #[must_use]
+    pub fn is_first_on(&self, live: &Value) -> bool {
+        let spec = &live["spec"];
+        self.fields().iter().filter(|(name, _)| *name != "paused").all(|(name, value)| spec[name] == *value)
+            && CanaryMark::on(live) == Some(self.mark)
+    }
+
+    fn fields(&self) -> Map<String, Value> {
+        let surge = json!({"maxSurge": self.pods, "maxUnavailable": 0});
+        let mut fields = Map::new();
+        fields.insert("strategy".to_owned(), json!({"type": "RollingUpdate", "rollingUpdate": surge}));
+        fields.insert("minReadySeconds".to_owned(), MIN_READY_SECONDS.into());
+        fields.insert("progressDeadlineSeconds".to_owned(), DEADLINE_SECONDS.into());
+        if self.paused {
+            fields.insert("paused".to_owned(), true.into());
+        }
+        fields
+    }
+}
+
+/// Returns a body of the manifest with the locks of the canary that is under way on a live Deployment, if one is: they are no
+/// drift.
+#[must_use]
+pub fn keep_lock(mut body: Value, live: &Value) -> Value {
+    let Some(mark) = CanaryMark::on(live) else { return body };
+    if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
+        for name in FIELDS {
+            match live["spec"].get(name) {
+                Some(value) => spec.insert(name.to_owned(), value.clone()),
+                None => spec.remove(name),
+            };
+        }
+    }
+    say_step(&mut body, Some(&marks::written(&mark)));
+    body
+}
+
+fn say_step(body: &mut Value, said: Option<&str>) {
+    marks::say(&mut body["metadata"], "annotations", marks::CANARY_STEP, said);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Value {
+        json!({"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 5, "minReadySeconds": 3,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}, "template": {"a": 1}}})
+    }
+
+    fn lock(paused: bool) -> CanaryLock {
+        CanaryLock { mark: CanaryMark { step: 1, of: 2 }, pods: 2, paused }
+    }
+
+    #[test]
+    fn a_locked_deployment_gets_no_more_new_pods_and_keeps_its_old_ones() {
+        let open = lock(false).onto(manifest());
+        let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}});
+        assert_eq!(open["spec"]["strategy"], rolling);
+        let seconds = |field: &str| open["spec"][field].as_i64().unwrap();
+        assert!(seconds("minReadySeconds") > 7 * 365 * 86_400);
+        assert!(seconds("progressDeadlineSeconds") > seconds("minReadySeconds"), "the API server wants that");
+        assert!(seconds("progressDeadlineSeconds") < i64::from(i32::MAX));
+        assert_eq!((open["spec"].get("paused"), &open["spec"]["replicas"]), (None, &json!(5)));
+        assert_eq!(lock(true).onto(manifest())["spec"]["paused"], true);
+        assert_eq!(CanaryMark::on(&open), Some(CanaryMark { step: 1, of: 2 }));
+        assert_eq!(CanaryMark::on(&manifest()), None);
+    }
+
+    #[test]
+    fn locks_that_somebody_has_changed_are_seen() {
+        let live = lock(true).onto(manifest());
+        assert!(lock(true).is_first_on(&live) && lock(false).is_first_on(&live));
+        for (path, value) in [
+            ("/spec/minReadySeconds", json!(0)),
+            ("/spec/strategy/rollingUpdate/maxSurge", json!(3)),
+            ("/spec/strategy/rollingUpdate/maxUnavailable", json!(1)),
+            ("/spec/progressDeadlineSeconds", json!(600)),
+        ] {
+            let mut changed = live.clone();
+            *changed.pointer_mut(path).unwrap() = value;
+            assert!(!lock(true).is_first_on(&changed), "{path}");
+        }
+        let next = CanaryLock { mark: CanaryMark { step: 2, of: 2 }, ..lock(true) };
+        assert!(!next.is_first_on(&live), "another step");
+    }
+
+    #[test]
+    fn the_locks_of_a_canary_under_way_are_no_drift() {
+        let live = lock(true).onto(manifest());
+        assert_eq!(keep_lock(manifest(), &live), live);
+        assert_eq!(keep_lock(manifest(), &manifest()), manifest(), "no canary is under way");
+        let mut newer = manifest();
+        newer["spec"]["paused"] = json!(true);
+        let open = lock(false).onto(manifest());
+        assert_eq!(keep_lock(newer, &open), open);
+    }
+}

@@ -1,0 +1,204 @@
+//! A step of a canary: its pods are made, become ready, and are watched for the time of the step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::Value;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::bake::{BakeProgress, LOOK_WHILE_BAKING};
+use super::{HealthMonitor, MonitorEnd};
+use crate::backoff::Backoff;
+use crate::daemon::rollout::rollout_task::Cancelled;
+use belay_core::manifest::Compact;
+use belay_core::rollout::canary::{CanaryAnswer, CanaryMove, CanaryPods, CanaryRequest, next_move};
+use belay_core::rollout::{Bake, Baseline, Outcome, Reason, ReasonCode, StepKind, Waiting, WaitingOn};
+
+/// The waits between two writes of the locks: others may keep changing them.
+const LOCK_AGAIN: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
+
+/// The writes of a canary's locks, ever less frequent.
+#[derive(Debug)]
+pub(super) struct LockWrites {
+    next: Option<Instant>,
+    waits: Backoff,
+}
+
+impl Default for LockWrites {
+    fn default() -> LockWrites {
+        LockWrites { next: None, waits: LOCK_AGAIN }
+    }
+}
+
+impl LockWrites {
+    /// Returns the time until which they are not written; `None` if they are written now.
+    fn take(&mut self, now: Instant) -> Option<Instant> {
+        if let Some(next) = self.next.filter(|next| *next > now) {
+            return Some(next);
+        }
+        self.next = Some(now + self.waits.wait());
+        None
+    }
+}
+
+/// The time for which a step is watched that waits for a person: in effect for ever.
+const UNTIL_A_PERSON: SignedDuration = SignedDuration::from_hours(24 * 365 * 100);
+
+impl HealthMonitor<'_> {
+    /// Returns true when a step of a canary is watched, and not yet the whole rollout.
+    pub(super) fn is_canary_step(&self) -> bool {
+        self.work.canary.is_some() && self.outcome == Outcome::UnderWay
+    }
+
+    /// Returns the time for which the pods of the step are watched.
+    pub(super) fn time_of_step(&self) -> Option<SignedDuration> {
+        let canary = self.work.canary.as_ref().filter(|_| self.outcome == Outcome::UnderWay)?;
+        Some(canary.step()?.time.map_or(UNTIL_A_PERSON, |time| time.signed()))
+    }
+
+    /// Returns the same suspicion, if it is about pods that were ready in a step of a canary.
+    pub(super) fn within_step(&self, suspicion: Reason) -> Reason {
+        match self.work.canary.as_ref().filter(|_| self.is_canary_step() && suspicion.code == ReasonCode::BakeFailed) {
+            Some(canary) => {
+                let message = format!("it failed within {}, after its new pods were ready", canary.words());
+                Reason::new(ReasonCode::CanaryFailed, message)
+            }
+            None => suspicion,
+        }
+    }
+
+    /// Looks at a step of a canary. Returns its end: it goes on, or has failed.
+    pub(super) async fn look_at_step(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
+        let object = Arc::new(live.read());
+        let asked = CanaryRequest::on(&object);
+        if let Some(asked) = asked.as_ref().filter(|asked| asked.answer == CanaryAnswer::Abort) {
+            return self.abort(asked, live).await.map(Some);
+        }
+        let Some(time) = self.time_of_step() else {
+            // A newer manifest has fewer steps, or none.
+            return Ok(Some(MonitorEnd::Complete(object)));
+        };
+        let Some(pods) = self.work.canary_pods(&object).await? else { return Ok(None) };
+        let Some(canary) = &self.work.canary else { return Ok(None) };
+        let (lock, is_paused) = (canary.lock, object["spec"]["paused"] == true);
+        let wanted = lock.pods.min(self.work.replicas(&object));
+        match next_move(wanted, pods, lock.is_first_on(&object), is_paused) {
+            CanaryMove::Lock | CanaryMove::Unpause => self.write_lock(&object, false).await,
+            CanaryMove::Pause => self.write_lock(&object, true).await,
+            CanaryMove::Wait if self.bake.running().is_some() => self.watch_step(live, false, None).await,
+            CanaryMove::Wait => self.wait_for_step(live, &object, wanted, pods).await,
+            CanaryMove::Ready => {
+                if self.bake.running().is_none() {
+                    self.bake = BakeProgress::Due(time);
+                }
+                let promoted = asked.filter(|asked| asked.answer == CanaryAnswer::Promote);
+                self.watch_step(live, true, promoted).await
+            }
+        }
+    }
+
+    /// Writes the locks, unless that was done a moment ago: others may keep changing them.
+    async fn write_lock(&mut self, live: &Value, is_paused: bool) -> Result<Option<MonitorEnd>, Cancelled> {
+        if let Some(next) = self.locks.take(Instant::now()) {
+            self.look_at_pods.0 = self.look_at_pods.0.min(next);
+            return Ok(None);
+        }
+        Ok(match self.work.write_lock(is_paused).await? {
+            Ok(written) => {
+                self.judge.is_written_again(Baseline::of(&self.work.planned.wanted.key, &written));
+                None
+            }
+            Err(error) => {
+                let reason = error.to_reason();
+                warn!(object = %self.work.planned.wanted.key, %reason, "the step of the canary was refused");
+                let (observed, live) = self.observe(&Compact::of(live)).await?;
+                Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live })
+            }
+        })
+    }
+
+    /// Waits until the pods of the step are there and ready, within the deadline of the manifest.
+    async fn wait_for_step(
+        &mut self,
+        live: &Compact,
+        object: &Value,
+        wanted: i64,
+        pods: CanaryPods,
+    ) -> Result<Option<MonitorEnd>, Cancelled> {
+        let words = self.work.canary.as_ref().map(|canary| canary.words()).unwrap_or_default();
+        let message = format!("{words}: {} of {wanted} new pods are ready, beside the old ones", pods.ready);
+        let (now, manifest) = (self.work.context.clock.steady(), self.work.planned.wanted.manifest.value());
+        let waiting = self.judge.observe_step(object, &manifest, message, now);
+        self.look_waiting(waiting, live).await
+    }
+
+    /// Watches the pods of a step that were ready. Returns its end when its time is over, or a person lets it go on, or it has
+    /// shown a failure.
+    async fn watch_step(
+        &mut self,
+        live: &Compact,
+        is_ready: bool,
+        promoted: Option<CanaryRequest>,
+    ) -> Result<Option<MonitorEnd>, Cancelled> {
+        if let BakeProgress::Due(time) = self.bake {
+            self.begin_bake(live, time).await?;
+        }
+        let Some(ends) = self.bake.ends() else { return Ok(None) };
+        self.publish_step().await?;
+        if let Some(end) = self.failed_by_analysis(live).await? {
+            return Ok(Some(end));
+        }
+        let is_over = self.work.context.clock.steady() >= ends;
+        if !is_over && promoted.is_none() {
+            return self.look_at_pods(live).await;
+        }
+        if promoted.is_none() && !self.bake.takes_last_look(Instant::now()) {
+            return Ok(None);
+        }
+        self.look_at_pods.0 = Instant::now() + LOOK_WHILE_BAKING;
+        if let Some(end) = self.last_look(live).await? {
+            return Ok(Some(end));
+        }
+        let is_unsure = self.bake.running().is_some_and(Bake::is_unsure);
+        let may_go_on = promoted.is_some() || self.undecided().is_none();
+        if !is_ready || is_unsure || !may_go_on {
+            return Ok(None);
+        }
+        if let Some(CanaryRequest { by, why, .. }) = promoted {
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            self.work.step(StepKind::Note, &format!("promoted by {by}{why}")).await?;
+        }
+        info!(object = %self.work.planned.wanted.key, "the step of its canary is over");
+        Ok(Some(MonitorEnd::Complete(Arc::new(live.read()))))
+    }
+
+    /// Ends the canary because a person wants it back.
+    async fn abort(&mut self, asked: &CanaryRequest, live: &Compact) -> Result<MonitorEnd, Cancelled> {
+        let why = asked.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        let message = format!("taken back by hand (belay abort) by {}{why}", asked.by);
+        let (observed, live) = self.observe(live).await?;
+        self.work.forget_request(&live).await;
+        let reason = Reason::new(ReasonCode::UndoneByHand, message);
+        Ok(MonitorEnd::Failed { reason, observed: Box::new(observed), live })
+    }
+
+    async fn publish_step(&mut self) -> Result<(), Cancelled> {
+        let Some(canary) = &self.work.canary else { return Ok(()) };
+        let undecided = self.undecided();
+        let waits_for = match (canary.step().and_then(|step| step.time), self.bake.ends(), undecided) {
+            (None, ..) => "waits for belay promote or belay abort".to_owned(),
+            (Some(_), Some(ends), _) if self.work.context.clock.steady() < ends => {
+                format!("watched until {:.0}", self.work.context.clock.shown(ends))
+            }
+            (_, _, Some(why)) => format!("no verdict, {why}: waits for belay promote or belay abort"),
+            (_, _, None) => "its time is over".to_owned(),
+        };
+        let pods = canary.lock.pods;
+        let plural = if pods == 1 { " is" } else { "s are" };
+        let message = format!("{}: {pods} new pod{plural} ready; {waits_for}", canary.words());
+        let counters = self.judge.counters();
+        self.publish(&Waiting { on: WaitingOn::BakeTime, counters, message, until: None }).await
+    }
+}
