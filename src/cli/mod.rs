@@ -92,6 +92,10 @@ enum Command {
     ResumeSync(commands::suspend::ResumeArgs),
     /// Roll out a head now that waits for a window
     Sync(commands::sync::Args),
+    /// Let a canary go on with its next step
+    Promote(commands::promote::Args),
+    /// Take a canary back, and hold its manifest
+    Abort(commands::promote::Args),
     /// Pause a Deployment: changes of its template wait
     Pause(commands::pause::Args),
     /// Resume a paused Deployment
@@ -196,6 +200,8 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Sync(args) => commands::sync::run(&globals, args).await,
         Command::Suspend(args) => commands::suspend::suspend(&globals, args).await,
         Command::ResumeSync(args) => commands::suspend::resume(&globals, args).await,
+        Command::Promote(args) => commands::promote::promote(&globals, args).await,
+        Command::Abort(args) => commands::promote::abort(&globals, args).await,
         Command::Pause(args) => commands::pause::pause(&globals, args).await,
         Command::Resume(args) => commands::pause::resume(&globals, args).await,
         Command::Restart(args) => commands::restart::run(&globals, args).await,

@@ -8,7 +8,7 @@ use clap::Command;
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Get started", &["demo", "run", "cluster"]),
     ("Inspect", &["status", "history", "show"]),
-    ("Roll back and hold", &["undo", "retry", "suspend", "resume-sync", "sync"]),
+    ("Roll back and hold", &["undo", "retry", "suspend", "resume-sync", "promote", "abort", "sync"]),
     ("Edit manifests", &["set", "scale", "new"]),
     ("Operate workloads", &["pause", "resume", "restart", "rolling-update"]),
     ("Preview", &["plan", "check", "render", "simulate"]),

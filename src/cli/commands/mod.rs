@@ -12,6 +12,7 @@ pub(in crate::cli) mod new;
 pub(in crate::cli) mod notify_test;
 pub(in crate::cli) mod pause;
 pub(in crate::cli) mod plan;
+pub(in crate::cli) mod promote;
 pub(in crate::cli) mod render;
 pub(in crate::cli) mod restart;
 pub(in crate::cli) mod retry;

@@ -10,6 +10,7 @@ use crate::cli::exit::Exit;
 use crate::cli::worktree::cause::{Cause, annotated};
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::applied_fields;
+use belay_core::rollout::canary::CanaryMark;
 
 /// The arguments of `belay pause` and `belay resume`.
 #[derive(clap::Args, Debug)]
@@ -56,6 +57,9 @@ async fn set(
     wanted: PauseState,
     why: Map<String, Value>,
 ) -> anyhow::Result<Act> {
+    if CanaryMark::on(&target.live).is_some() {
+        bail!("{} has a canary under way; belay promote or belay abort ends its step", target.quoted());
+    }
     let is_paused = target.live["spec"]["paused"] == true;
     let (value, done) = match wanted {
         PauseState::Paused if is_paused => bail!("{} is already paused", target.quoted()),

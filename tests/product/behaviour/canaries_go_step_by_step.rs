@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use belay::daemon::UnderWay;
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
-use belay_core::rollout::{Outcome, StepKind, marks};
+use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::support::daemon::{World, deployment, image, path_of};
+use crate::support::daemon::{World, broken, deployment, image, path_of};
+use crate::support::tap::Fate;
 
 const WEB: &str = "Deployment default/web";
 
@@ -84,10 +86,6 @@ impl Sampling {
     fn fewest_old(&self) -> usize {
         self.seen.lock().unwrap().iter().map(|seen| seen.old_ready).min().unwrap()
     }
-
-    fn forget(&self) {
-        self.seen.lock().unwrap().clear();
-    }
 }
 
 async fn sample(client: Client, seen: Arc<Mutex<Vec<Seen>>>) {
@@ -99,20 +97,22 @@ async fn sample(client: Client, seen: Arc<Mutex<Vec<Seen>>>) {
             let conditions = pod["status"]["conditions"].as_array();
             conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
         };
+        let stays = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
         let of = |image: &str| {
             let image = image.to_owned();
-            pods.iter().filter(move |pod| pod["spec"]["containers"][0]["image"] == image.as_str())
+            pods.iter().filter(stays).filter(move |pod| pod["spec"]["containers"][0]["image"] == image.as_str())
         };
         let now = Seen { new: of("web:2").count(), old_ready: of("web:1").filter(is_ready).count() };
         seen.lock().unwrap().push(now);
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }
 
 /// Waits until a step is watched, by what is published.
-async fn until_step(world: &mut World, words: &str) {
-    let words = words.to_owned();
-    world.until(&words.clone(), move |source| source.under_way.values().any(|way| way.message.contains(&words))).await;
+async fn until_step(world: &mut World, commit: &str, words: &str) {
+    let (commit, words) = (commit.to_owned(), words.to_owned());
+    let is_there = move |way: &UnderWay| way.commit.as_str() == commit && way.message.contains(&words);
+    world.until("the step", move |source| source.under_way.values().any(&is_there)).await;
 }
 
 async fn ask(world: &World, answer: CanaryAnswer) {
@@ -129,7 +129,7 @@ async fn a_good_version_goes_through_all_steps() {
     let mut world = world(steps).await;
     let sampling = Sampling::of(&world);
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, "canary step 1 of 2: 1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; watched until").await;
     let locked = live(&world).await;
     assert_eq!(
         (&locked["spec"]["paused"], &locked["spec"]["strategy"]["rollingUpdate"]["maxSurge"]),
@@ -138,7 +138,7 @@ async fn a_good_version_goes_through_all_steps() {
     assert_eq!(locked["status"]["availableReplicas"], 4, "the old pods stay available: {:#}", locked["status"]);
     tokio::time::sleep(Duration::from_secs(50)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
-    until_step(&mut world, "canary step 2 of 2: 2 new pods are ready; watched until").await;
+    until_step(&mut world, &second, "canary step 2 of 2: 2 new pods are ready; watched until").await;
     tokio::time::sleep(Duration::from_secs(110)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (2, 4));
     world.through(&second).await;
@@ -152,6 +152,336 @@ async fn a_good_version_goes_through_all_steps() {
             "the canary is over: all pods are replaced"
         ]
     );
+    assert_eq!(image(&live(&world).await), "web:2");
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_in_a_step_goes_back_after_that_many_pods() {
+    let steps = "1 5m, 50% 5m";
+    let crashes = r#"crash-after=40s,code=3,log=\"no database\""#;
+    for (fate, code, log) in [
+        (crashes, ReasonCode::CanaryFailed, true),
+        ("never-ready", ReasonCode::ProgressDeadlineExceeded, false),
+        ("image-pull-error", ReasonCode::ProgressDeadlineExceeded, false),
+    ] {
+        let mut world = world(steps).await;
+        let sampling = Sampling::of(&world);
+        let bad = world.push("web.yaml", &with_steps(steps, &broken("web", fate)), "Second version");
+        world.through(&bad).await;
+        let record = world.record(&bad, WEB);
+        let reason = record.reason.clone().unwrap();
+        assert_eq!((record.outcome, &reason.code), (Outcome::RolledBack, &code), "{fate}: {record:#?}");
+        if log {
+            assert!(reason.message.contains("it failed within canary step 1 of 2"), "{reason:?}");
+            assert!(reason.message.contains("container app, exit code 3"), "{reason:?}");
+        }
+        assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4), "{fate}");
+        assert_eq!(image(&live(&world).await), "web:1");
+        assert_as_the_manifest_says(&world).await;
+        assert!(live(&world).await["metadata"]["annotations"][marks::HOLD].is_string());
+        let lasted = record.ended.unwrap().duration_since(record.started).as_secs();
+        assert!(lasted < 120, "{fate}: {lasted} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_no_time_waits_for_a_person() {
+    let steps = "25% 0, 50% 1m";
+    let mut world = world(steps).await;
+    let sampling = Sampling::of(&world);
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; waits for belay promote or belay abort")
+        .await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
+    ask(&world, CanaryAnswer::Promote).await;
+    until_step(&mut world, &second, "canary step 2 of 2: 2 new pods are ready; watched until").await;
+    world.through(&second).await;
+    let record = world.record(&second, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let notes = world.history().steps(record.id).unwrap();
+    let notes: Vec<&str> =
+        notes.iter().filter(|step| step.kind == StepKind::Note).map(|step| step.detail.as_str()).collect();
+    assert_eq!(notes, ["promoted by ada: looks good"]);
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_takes_a_canary_back() {
+    let steps = "1 0";
+    let mut world = world(steps).await;
+    let sampling = Sampling::of(&world);
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    until_step(&mut world, &second, "waits for belay promote").await;
+    ask(&world, CanaryAnswer::Abort).await;
+    world.through(&second).await;
+    let record = world.record(&second, WEB);
+    let reason = record.reason.clone().unwrap();
+    assert_eq!((record.outcome, &reason.code), (Outcome::RolledBack, &ReasonCode::UndoneByHand), "{record:#?}");
+    assert!(reason.message.starts_with("taken back by hand (belay abort) by ada: looks good"), "{reason:?}");
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
+    assert_eq!(image(&live(&world).await), "web:1");
+    assert_as_the_manifest_says(&world).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(image(&live(&world).await), "web:1", "it is held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_goes_further_while_belay_is_dead() {
+    let steps = "1 2m, 2 2m";
+    let (mut world, tap) = World::tapped().await;
+    let first = world.push("web.yaml", &web(steps, "web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    let sampling = Sampling::of(&world);
+    // After the write of the step: without the second lock.
+    let mut locks = 0;
+    tap.rule(move |went, _| {
+        let is_lock = went.is_write() && went.path.contains("/deployments/web") && !went.path.contains("dryRun");
+        locks += usize::from(is_lock);
+        if is_lock && locks == 1 { Fate::DieAfter } else { Fate::Pass }
+    });
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    tap.died().await;
+    world.kill().await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
+    assert_eq!(live(&world).await["spec"].get("paused"), None, "the first lock alone holds");
+    tap.rule(|_, _| Fate::Pass);
+    world.start();
+    until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; watched until").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.kill().await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
+    world.start();
+    // The time of the step is over, and goes on with the next.
+    until_step(&mut world, &second, "canary step 2 of 2: 2 new pods are ready; watched until").await;
+    world.kill().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (2, 4));
+    world.start();
+    world.through(&second).await;
+    let record = world.record(&second, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_belay_did_not_see_fails_the_step() {
+    let steps = "1 10m";
+    let mut world = world(steps).await;
+    let crashes = r#"crash-after=70s,code=3,log=\"no database\""#;
+    let bad = world.push("web.yaml", &with_steps(steps, &broken("web", crashes)), "Second version");
+    until_step(&mut world, &bad, "1 new pod is ready; watched until").await;
+    world.kill().await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    world.start();
+    world.through(&bad).await;
+    let record = world.record(&bad, WEB);
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    assert_eq!(record.reason.unwrap().code, ReasonCode::CanaryFailed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_commit_begins_its_own_canary_and_a_revert_none() {
+    let steps = "1 5m";
+    let mut world = world(steps).await;
+    let sampling = Sampling::of(&world);
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    let third = world.push("web.yaml", &web(steps, "web:3"), "Third version");
+    until_step(&mut world, &third, "1 new pod is ready; watched until").await;
+    assert_eq!(world.record(&second, WEB).outcome, Outcome::Superseded);
+    assert_eq!(image(&live(&world).await), "web:3");
+    assert_eq!(sampling.fewest_old(), 4);
+    let new = world.list("api/v1/namespaces/default/pods").await;
+    let count = |image: &str| new.iter().filter(|pod| pod["spec"]["containers"][0]["image"] == image).count();
+    assert_eq!((count("web:1"), count("web:3")), (4, 1), "{new:#?}");
+    let began = world.clock.now();
+    let back = world.push("web.yaml", &web(steps, "web:1"), "Revert to the first version");
+    world.through(&back).await;
+    assert_eq!(world.record(&third, WEB).outcome, Outcome::Superseded);
+    assert_eq!(world.record(&back, WEB).outcome, Outcome::Complete);
+    assert!(world.clock.now().duration_since(began).as_secs() < 60, "the way back is never slow");
+    assert_eq!((canary_steps(&world, &back), sampling.fewest_old()), (Vec::<String>::new(), 4));
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_leaves_the_template_alone_leaves_the_step() {
+    let steps = "1 5m, 2 5m";
+    let mut world = world(steps).await;
+    let sampling = Sampling::of(&world);
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let labelled = web(steps, "web:2").replace("name: web\n  ann", "name: web\n  labels: {team: shop}\n  ann");
+    let label = world.push("web.yaml", &labelled, "Name the team");
+    until_step(&mut world, &label, "1 new pod is ready; watched until").await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let present = live(&world).await;
+    assert_eq!(present["metadata"]["labels"]["team"], "shop");
+    assert_eq!((&present["spec"]["paused"], sampling.most_new(), sampling.fewest_old()), (&json!(true), 1, 4));
+    assert_eq!(marks::annotation(&present, marks::COMMIT), Some(second.as_str()), "its template is of that one");
+    world.through(&label).await;
+    assert_eq!(world.record(&label, WEB).outcome, Outcome::Complete);
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_survives_the_loss_of_the_history() {
+    let steps = "1 3m";
+    let mut world = world(steps).await;
+    let sampling = Sampling::of(&world);
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    world.stop().await;
+    std::fs::remove_file(world.repository.beside("state/history.db")).unwrap();
+    world.start();
+    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
+    world.until("it is over", |source| source.under_way.is_empty()).await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(image(&live(&world).await), "web:2");
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_without_room_is_waited_for() {
+    let steps = "2 1m";
+    let mut world = world(steps).await;
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "pods"}, "spec": {"hard": {"pods": "4"}}});
+    world.create("api/v1/namespaces/default/resourcequotas", "admin", &quota).await;
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    world
+        .until("it waits for room", |source| {
+            let said = |way: &UnderWay| way.in_the_way.as_ref().is_some_and(|reason| reason.message.contains("quota"));
+            source.under_way.values().any(said)
+        })
+        .await;
+    world
+        .patch("api/v1/namespaces/default/resourcequotas/pods", "admin", &json!({"spec": {"hard": {"pods": "9"}}}))
+        .await;
+    world.through(&second).await;
+    assert_eq!(world.record(&second, WEB).outcome, Outcome::Complete);
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_with_kubectl_do_not_get_past_a_step() {
+    let steps = "1 10m";
+    let mut world = world(steps).await;
+    let sampling = Sampling::of(&world);
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    for (what, patch) in [
+        ("kubectl rollout resume", json!({"spec": {"paused": null}})),
+        ("kubectl rollout pause", json!({"spec": {"paused": true}})),
+        ("kubectl rollout resume", json!({"spec": {"paused": null}})),
+    ] {
+        world.patch(&path_of("web"), "kubectl-rollout", &patch).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(live(&world).await["spec"]["paused"], true, "{what}");
+        assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4), "{what}");
+    }
+    let less = json!({"spec": {"minReadySeconds": 0}});
+    world.patch(&path_of("web"), "kubectl-edit", &less).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let spec = live(&world).await["spec"].clone();
+    assert!(spec["minReadySeconds"].as_i64() > Some(1000) && spec["paused"] == true, "{spec:#}");
+    assert_eq!(sampling.most_new(), 1);
+    world.through(&second).await;
+    assert_eq!(world.record(&second, WEB).outcome, Outcome::Complete);
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_with_kubectl_takes_a_canary_back_with_its_locks() {
+    let steps = "1 10m";
+    let mut world = world(steps).await;
+    let before = live(&world).await["spec"]["template"].clone();
+    let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    // kubectl refuses the undo of a paused Deployment.
+    let undo = json!({"spec": {"paused": null, "template": before}});
+    world.patch(&path_of("web"), "kubectl-rollout", &undo).await;
+    world.through(&second).await;
+    let record = world.record(&second, WEB);
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    assert_eq!(record.reason.unwrap().code, ReasonCode::UndoneByHand);
+    assert_eq!(image(&live(&world).await), "web:1");
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_may_change_the_number_of_pods_meanwhile() {
+    let steps = "2 5m";
+    let without_number = |image: &str| web(steps, image).replace("  replicas: 4\n", "");
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &without_number("web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 4}})).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let sampling = Sampling::of(&world);
+    let second = world.push("web.yaml", &without_number("web:2"), "Second version");
+    until_step(&mut world, &second, "2 new pods are ready; watched until").await;
+    for replicas in [5, 6, 3] {
+        world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": replicas}})).await;
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert!(sampling.most_new() <= 2, "{replicas}: {}", sampling.most_new());
+        assert!(sampling.fewest_old() >= 1);
+    }
+    world.through(&second).await;
+    let record = world.record(&second, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    assert_eq!(live(&world).await["spec"]["replicas"], 3);
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unwell_old_revision_never_blocks_its_fix() {
+    let steps = "1 0";
+    let mut world = World::embedded().await;
+    let ill = world.push("web.yaml", &with_steps(steps, &broken("web", "never-ready")), "Never ready");
+    world.start();
+    world.through(&ill).await;
+    let fix = world.push("web.yaml", &web(steps, "web:1"), "Fix it");
+    world.through(&fix).await;
+    assert_eq!(world.record(&fix, WEB).outcome, Outcome::Complete);
+    assert_eq!(canary_steps(&world, &fix), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_asks_for_no_steps_any_more_has_all_of_its_pods() {
+    let mut world = world("1 0, 2 0").await;
+    let second = world.push("web.yaml", &web("1 0, 2 0", "web:2"), "Second version");
+    until_step(&mut world, &second, "waits for belay promote").await;
+    let plain = web("1 0", "web:2").replace("  annotations: {belay.dev/canary: \"1 0\"}\n", "");
+    let plain = world.push("web.yaml", &plain, "Without a canary");
+    world.through(&plain).await;
+    let record = world.record(&plain, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    assert_eq!(image(&live(&world).await), "web:2");
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_canaries_go_side_by_side() {
+    let steps = "1 2m";
+    let mut world = world(steps).await;
+    let other = |image: &str| web(steps, image).replace("web\n", "shop\n").replace("app: web}", "app: shop}");
+    let first = world.push("shop.yaml", &other("web:1"), "Another");
+    world.through(&first).await;
+    world.push("web.yaml", &web(steps, "web:2"), "Second version");
+    let bad = with_steps(steps, &broken("web", "crash-after=30s"));
+    let bad = bad.replace("web\n", "shop\n").replace("app: web}", "app: shop}");
+    let both = world.push("shop.yaml", &bad, "Second version of the other");
+    world.through(&both).await;
+    world.until("nothing is under way", |source| source.under_way.is_empty()).await;
+    assert_eq!(world.record(&both, "Deployment default/shop").outcome, Outcome::RolledBack);
     assert_eq!(image(&live(&world).await), "web:2");
     assert_as_the_manifest_says(&world).await;
 }

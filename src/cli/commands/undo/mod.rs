@@ -13,6 +13,7 @@ use crate::cli::session::who;
 use crate::cli::worktree::cause::{Cause, annotated};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
+use belay_core::rollout::canary::CanaryMark;
 use belay_core::rollout::{
     Hold, IgnoredFields, TemplateMarks, Workload, applied_fields, as_kubectl_would, body, give_up_templates, marks,
     revisions, same_template, template, unchanged, with_template,
@@ -92,6 +93,9 @@ impl Undo<'_> {
             Some(commit) => goal::of_commit(self.memory, target, &all, commit)?,
             None => goal::of_revision(target, workload, &all, self.args.to_revision.unwrap_or_default())?,
         };
+        if CanaryMark::on(live).is_some() {
+            bail!("{} has a canary under way; take it back with 'belay abort {}'", target.quoted(), target.argument());
+        }
         if live["spec"]["paused"] == true {
             bail!(
                 "you cannot rollback a paused deployment; resume it first with 'belay resume {}' and try again",

@@ -85,8 +85,8 @@ impl HealthMonitor<'_> {
         let (lock, is_paused) = (canary.lock, object["spec"]["paused"] == true);
         let wanted = lock.pods.min(self.work.replicas(&object));
         match next_move(wanted, pods, lock.is_first_on(&object), is_paused) {
-            CanaryMove::Lock | CanaryMove::Unpause => self.write_lock(&object, false).await,
-            CanaryMove::Pause => self.write_lock(&object, true).await,
+            CanaryMove::Unpause => self.write_lock(&object, false).await,
+            CanaryMove::Lock | CanaryMove::Pause => self.write_lock(&object, true).await,
             CanaryMove::Wait if self.bake.running().is_some() => self.watch_step(live, false, None).await,
             CanaryMove::Wait => self.wait_for_step(live, &object, wanted, pods).await,
             CanaryMove::Ready => {

@@ -263,7 +263,12 @@ impl<'a> HealthMonitor<'a> {
     fn is_to_be_read_again(&self, look: &Look) -> bool {
         let is_overdue = || self.judge.overdue(self.work.context.clock.steady()).is_some();
         let is_quiet = tokio::time::Instant::now() < self.quiet_until;
-        matches!(look, Look::Waits(_)) && !self.is_read_again && !is_quiet && is_overdue()
+        let may_be_over = match look {
+            Look::Waits(_) => true,
+            Look::CanaryStep => self.bake.running().is_none(),
+            _ => false,
+        };
+        may_be_over && !self.is_read_again && !is_quiet && is_overdue()
     }
 
     /// Does what the object does not say itself; `None` if it is still to be waited for. Thousands wait at once for the history to

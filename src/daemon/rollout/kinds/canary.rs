@@ -91,6 +91,10 @@ impl RolloutTask {
         let steps = CanarySteps::of(&wanted.manifest.value());
         let mut canary = Canary::at(steps, mark.step, self.replicas(live), whole);
         canary.lock.paused = live["spec"]["paused"] == true;
+        if canary.step().is_none() {
+            // It goes on to all pods; until then the locks stay as they are.
+            canary.lock.pods = count(live, "/spec/strategy/rollingUpdate/maxSurge").max(1);
+        }
         self.apply.body = canary.body();
         self.canary = Some(Box::new(canary));
         self.resume.continues_rollout = true;
@@ -143,8 +147,7 @@ impl RolloutTask {
                 pods.asked += count(keeper, "/spec/replicas");
                 pods.present += count(keeper, "/status/replicas");
                 pods.ready += count(keeper, "/status/readyReplicas");
-            } else {
-                pods.old_available += count(keeper, "/status/availableReplicas");
+                pods.available += count(keeper, "/status/availableReplicas");
             }
         }
         Ok(Some(pods))
@@ -165,7 +168,7 @@ impl RolloutTask {
         live: &Arc<Value>,
     ) -> Result<Option<Result<Value, ClusterError>>, Cancelled> {
         let Some(canary) = self.canary.take() else { return Ok(None) };
-        let next = canary.lock.mark.step + 1;
+        let next = canary.lock.mark.step.saturating_add(1);
         self.forget_request(live).await;
         if canary.steps.step(next).is_some() {
             let Canary { steps, whole, .. } = *canary;

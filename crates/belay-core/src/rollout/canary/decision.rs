@@ -9,14 +9,14 @@ pub struct CanaryPods {
     pub present: i64,
     /// New pods that are ready.
     pub ready: i64,
-    /// Old pods that are available.
-    pub old_available: i64,
+    /// New pods that count as available: none, under the first lock.
+    pub available: i64,
 }
 
 /// The next move of a canary step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CanaryMove {
-    /// Somebody has changed the locks: they are written again, without the second one.
+    /// Somebody has changed the first lock: both are written.
     Lock,
     /// The new ReplicaSet has fewer pods than the step says, and its controller is to make them: the second lock is taken off.
     Unpause,
@@ -34,6 +34,8 @@ pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool
     let has_them = pods.asked >= wanted;
     match (is_locked, has_them, is_paused) {
         (false, ..) => CanaryMove::Lock,
+        // The first lock does not hold yet.
+        (true, false, true) if pods.available > 0 => CanaryMove::Wait,
         // An autoscaler has removed some of them.
         (true, false, true) => CanaryMove::Unpause,
         (true, false, false) => CanaryMove::Wait,
@@ -49,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_step_is_locked_first_then_filled_then_paused() {
-        let pods = |asked, ready| CanaryPods { asked, present: asked, ready, old_available: 3 };
+        let pods = |asked, ready| CanaryPods { asked, present: asked, ready, available: 0 };
         for (case, pods, is_locked, is_paused, expected) in [
             ("nothing is there yet", pods(0, 0), true, false, CanaryMove::Wait),
             ("one is to come", pods(1, 1), true, false, CanaryMove::Wait),
@@ -64,7 +66,9 @@ mod tests {
         ] {
             assert_eq!(next_move(2, pods, is_locked, is_paused), expected, "{case}");
         }
-        let replaced = CanaryPods { asked: 2, present: 1, ready: 1, old_available: 3 };
+        let replaced = CanaryPods { asked: 2, present: 1, ready: 1, available: 0 };
         assert_eq!(next_move(2, replaced, true, true), CanaryMove::Wait, "one went with its node");
+        let available = CanaryPods { available: 1, ..pods(1, 1) };
+        assert_eq!(next_move(2, available, true, true), CanaryMove::Wait, "the controller would replace an old one");
     }
 }
