@@ -1,6 +1,7 @@
 //! The environment of tests: the real control plane, Git repositories in temporary folders, the daemon.
 #![allow(dead_code, reason = "each test binary takes the parts it needs")]
 
+pub mod canary;
 pub mod control_plane;
 pub mod daemon;
 pub mod full_disk;

@@ -25,6 +25,7 @@ mod kubelet;
 mod main_job;
 mod main_job_analysis;
 mod main_job_bake;
+mod main_job_canary;
 mod main_job_kinds;
 mod main_job_not_served;
 mod main_job_rendered;

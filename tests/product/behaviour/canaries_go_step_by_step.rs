@@ -1,27 +1,18 @@
 //! Canaries: a Deployment is rolled out in steps, and goes no further than its step whatever happens meanwhile.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::daemon::UnderWay;
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
 use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
 use jiff::Timestamp;
-use kube::Client;
 use serde_json::{Value, json};
-use tokio_util::task::AbortOnDropHandle;
 
+use crate::support::canary::{PodSampling, until_step, with_steps};
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 use crate::support::tap::Fate;
 
 const WEB: &str = "Deployment default/web";
-
-/// Returns the sample Deployment with these steps, and four pods.
-fn with_steps(steps: &str, text: &str) -> String {
-    let annotated = format!("name: web\n  annotations: {{belay.dev/canary: \"{steps}\"}}\nspec");
-    let text = text.replacen("name: web\nspec", &annotated, 1).replace("replicas: 2", "replicas: 4");
-    text.replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 30\n  minReadySeconds: 2")
-}
 
 fn web(steps: &str, image: &str) -> String {
     with_steps(steps, &deployment("web", image, ""))
@@ -58,63 +49,6 @@ async fn assert_as_the_manifest_says(world: &World) {
     assert_eq!(marks::annotation(&live, marks::CANARY_REQUEST), None);
 }
 
-/// The pods of the second version, and the available ones of the first, as they were at any time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
-    new: usize,
-    old_ready: usize,
-}
-
-/// Samples the pods until it is dropped.
-struct Sampling {
-    seen: Arc<Mutex<Vec<Seen>>>,
-    _task: AbortOnDropHandle<()>,
-}
-
-impl Sampling {
-    fn of(world: &World) -> Sampling {
-        let client = world.cluster.as_ref().unwrap().client_as("admin");
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let task = tokio::spawn(sample(client, Arc::clone(&seen)));
-        Sampling { seen, _task: AbortOnDropHandle::new(task) }
-    }
-
-    fn most_new(&self) -> usize {
-        self.seen.lock().unwrap().iter().map(|seen| seen.new).max().unwrap()
-    }
-
-    fn fewest_old(&self) -> usize {
-        self.seen.lock().unwrap().iter().map(|seen| seen.old_ready).min().unwrap()
-    }
-}
-
-async fn sample(client: Client, seen: Arc<Mutex<Vec<Seen>>>) {
-    loop {
-        let request = http::Request::get("/api/v1/namespaces/default/pods").body(Vec::new()).unwrap();
-        let pods: Value = client.request(request).await.unwrap();
-        let pods = pods["items"].as_array().unwrap();
-        let is_ready = |pod: &&Value| {
-            let conditions = pod["status"]["conditions"].as_array();
-            conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
-        };
-        let stays = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
-        let of = |image: &str| {
-            let image = image.to_owned();
-            pods.iter().filter(stays).filter(move |pod| pod["spec"]["containers"][0]["image"] == image.as_str())
-        };
-        let now = Seen { new: of("web:2").count(), old_ready: of("web:1").filter(is_ready).count() };
-        seen.lock().unwrap().push(now);
-        tokio::time::sleep(Duration::from_millis(250)).await;
-    }
-}
-
-/// Waits until a step is watched, by what is published.
-async fn until_step(world: &mut World, commit: &str, words: &str) {
-    let (commit, words) = (commit.to_owned(), words.to_owned());
-    let is_there = move |way: &UnderWay| way.commit.as_str() == commit && way.message.contains(&words);
-    world.until("the step", move |source| source.under_way.values().any(&is_there)).await;
-}
-
 async fn ask(world: &World, answer: CanaryAnswer) {
     let asked =
         request(&live(world).await, answer, ("ada".to_owned(), Some("looks good".to_owned())), Timestamp::UNIX_EPOCH);
@@ -127,7 +61,7 @@ async fn ask(world: &World, answer: CanaryAnswer) {
 async fn a_good_version_goes_through_all_steps() {
     let steps = "1 1m, 50% 2m";
     let mut world = world(steps).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
     until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; watched until").await;
     let locked = live(&world).await;
@@ -166,7 +100,7 @@ async fn a_failure_in_a_step_goes_back_after_that_many_pods() {
         ("image-pull-error", ReasonCode::ProgressDeadlineExceeded, false),
     ] {
         let mut world = world(steps).await;
-        let sampling = Sampling::of(&world);
+        let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
         let bad = world.push("web.yaml", &with_steps(steps, &broken("web", fate)), "Second version");
         world.through(&bad).await;
         let record = world.record(&bad, WEB);
@@ -189,7 +123,7 @@ async fn a_failure_in_a_step_goes_back_after_that_many_pods() {
 async fn a_step_of_no_time_waits_for_a_person() {
     let steps = "25% 0, 50% 1m";
     let mut world = world(steps).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
     until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; waits for belay promote or belay abort")
         .await;
@@ -211,7 +145,7 @@ async fn a_step_of_no_time_waits_for_a_person() {
 async fn a_person_takes_a_canary_back() {
     let steps = "1 0";
     let mut world = world(steps).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
     until_step(&mut world, &second, "waits for belay promote").await;
     ask(&world, CanaryAnswer::Abort).await;
@@ -234,7 +168,7 @@ async fn nothing_goes_further_while_belay_is_dead() {
     let first = world.push("web.yaml", &web(steps, "web:1"), "First version");
     world.start();
     world.through(&first).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     // After the write of the step: without the second lock.
     let mut locks = 0;
     tap.rule(move |went, _| {
@@ -288,7 +222,7 @@ async fn a_restart_that_belay_did_not_see_fails_the_step() {
 async fn a_newer_commit_begins_its_own_canary_and_a_revert_none() {
     let steps = "1 5m";
     let mut world = world(steps).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
     until_step(&mut world, &second, "1 new pod is ready; watched until").await;
     let third = world.push("web.yaml", &web(steps, "web:3"), "Third version");
@@ -313,7 +247,7 @@ async fn a_newer_commit_begins_its_own_canary_and_a_revert_none() {
 async fn a_commit_that_leaves_the_template_alone_leaves_the_step() {
     let steps = "1 5m, 2 5m";
     let mut world = world(steps).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
     until_step(&mut world, &second, "1 new pod is ready; watched until").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -334,7 +268,7 @@ async fn a_commit_that_leaves_the_template_alone_leaves_the_step() {
 async fn a_canary_survives_the_loss_of_the_history() {
     let steps = "1 3m";
     let mut world = world(steps).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
     until_step(&mut world, &second, "1 new pod is ready; watched until").await;
     world.stop().await;
@@ -373,7 +307,7 @@ async fn a_quota_without_room_is_waited_for() {
 async fn people_with_kubectl_do_not_get_past_a_step() {
     let steps = "1 10m";
     let mut world = world(steps).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
     until_step(&mut world, &second, "1 new pod is ready; watched until").await;
     for (what, patch) in [
@@ -425,7 +359,7 @@ async fn an_autoscaler_may_change_the_number_of_pods_meanwhile() {
     world.through(&first).await;
     world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 4}})).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    let sampling = Sampling::of(&world);
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &without_number("web:2"), "Second version");
     until_step(&mut world, &second, "2 new pods are ready; watched until").await;
     for replicas in [5, 6, 3] {

@@ -1,0 +1,80 @@
+//! Canaries: manifests that ask for one, and the pods as they were at any time meanwhile.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use belay::daemon::UnderWay;
+use kube::Client;
+use serde_json::Value;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::daemon::World;
+
+/// The period between two samples.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// Returns the sample Deployment with these steps, and four pods.
+pub fn with_steps(steps: &str, text: &str) -> String {
+    let annotated = format!("name: web\n  annotations: {{belay.dev/canary: \"{steps}\"}}\nspec");
+    let text = text.replacen("name: web\nspec", &annotated, 1).replace("replicas: 2", "replicas: 4");
+    text.replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 30\n  minReadySeconds: 2")
+}
+
+/// Waits until a step is watched, by what is published.
+pub async fn until_step(world: &mut World, commit: &str, words: &str) {
+    let (commit, words) = (commit.to_owned(), words.to_owned());
+    let is_there = move |way: &UnderWay| way.commit.as_str() == commit && way.message.contains(&words);
+    world.until("the step", move |source| source.under_way.values().any(&is_there)).await;
+}
+
+/// The pods of the second version, and the available ones of the first, as they were at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Seen {
+    new: usize,
+    old_ready: usize,
+}
+
+/// Samples the pods until it is dropped.
+pub struct PodSampling {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl PodSampling {
+    /// Samples the pods of the default namespace.
+    pub fn of(client: Client) -> PodSampling {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let task = tokio::spawn(sample(client, Arc::clone(&seen)));
+        PodSampling { seen, _task: AbortOnDropHandle::new(task) }
+    }
+
+    /// Returns the most pods of the second version at any time.
+    pub fn most_new(&self) -> usize {
+        self.seen.lock().unwrap().iter().map(|seen| seen.new).max().unwrap()
+    }
+
+    /// Returns the fewest ready pods of the first version at any time.
+    pub fn fewest_old(&self) -> usize {
+        self.seen.lock().unwrap().iter().map(|seen| seen.old_ready).min().unwrap()
+    }
+}
+
+async fn sample(client: Client, seen: Arc<Mutex<Vec<Seen>>>) {
+    loop {
+        let request = http::Request::get("/api/v1/namespaces/default/pods").body(Vec::new()).unwrap();
+        let pods: Value = client.request(request).await.unwrap();
+        let pods = pods["items"].as_array().unwrap();
+        let is_ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array();
+            conditions.is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"))
+        };
+        let stays = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
+        let of = |image: &str| {
+            let image = image.to_owned();
+            pods.iter().filter(stays).filter(move |pod| pod["spec"]["containers"][0]["image"] == image.as_str())
+        };
+        let now = Seen { new: of("web:2").count(), old_ready: of("web:1").filter(is_ready).count() };
+        seen.lock().unwrap().push(now);
+        tokio::time::sleep(PERIOD).await;
+    }
+}
