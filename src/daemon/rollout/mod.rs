@@ -6,6 +6,7 @@
 
 mod apply_manifest;
 pub(super) mod apply_wave;
+mod canary_progress;
 pub(super) mod deferred_kinds;
 mod established;
 pub(super) mod health_monitor;

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::apply_wave::WaveTurn;
-use super::kinds::canary::Canary;
+use super::canary_progress::CanaryProgress;
 use super::patience::Patience;
 use crate::cluster::Served;
 use crate::daemon::publish::dispute::PastCorrections;
@@ -36,7 +36,7 @@ pub struct RolloutTask {
     pub give_up: watch::Receiver<Option<Reason>>,
     pub resume: Resume,
     /// Its canary, until all pods are to be replaced.
-    pub canary: Option<Box<Canary>>,
+    pub canary: Option<Box<CanaryProgress>>,
     pub findings: Findings,
     pub patience: Patience,
     /// Its slot of `max_rollouts`.

@@ -11,6 +11,7 @@ use super::step_details;
 use crate::history::{History, HistoryError, Spread, Stats};
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::analysis::Measurement;
+use belay_core::rollout::canary::CanaryMark;
 use belay_core::rollout::{
     Commit, CommitId, FailureCause, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Step,
     Unnoticed,
@@ -319,6 +320,9 @@ pub struct WorkloadAnswer {
     pub drifted_by: Option<String>,
     /// True when the API server did not answer: this is what the daemon on this machine knew last.
     pub known_last: bool,
+    /// The step of its canary, if one is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryMark>,
     /// True when somebody paused its rollout.
     pub paused: bool,
     /// Pods of the present template.
@@ -352,6 +356,7 @@ impl WorkloadAnswer {
             since: None,
             drifted_by: None,
             known_last: false,
+            canary: None,
             paused: false,
             updated: 0,
             ready: 0,

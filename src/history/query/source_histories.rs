@@ -49,8 +49,8 @@ pub struct Open {
     since: Option<Timestamp>,
     /// The dependencies that it waits for.
     waits_for: Option<String>,
-    /// The message while it bakes.
-    bakes: Option<String>,
+    /// The message of the daemon about its rollout.
+    message: Option<String>,
     /// The trouble with its pods so far.
     wrong: Option<String>,
     /// When its deadline ends, as a daemon counts.
@@ -209,7 +209,8 @@ impl SourceHistory {
                 row.message = format!("commit {} {waits_for}", open.commit.short());
                 row.since = open.since;
             }
-            if let Some(message) = &open.bakes {
+            let says_more = open.state == ObjectState::Baking || row.canary.is_some();
+            if let Some(message) = open.message.as_ref().filter(|_| says_more) {
                 row.message.clone_from(message);
             }
             row.deadline = open.deadline(row);
@@ -251,7 +252,7 @@ impl Open {
             outcome => outcome.state(),
         };
         let Record { commit, place, started, .. } = record;
-        Open { state, commit, place, since: Some(started), waits_for, bakes: None, wrong: None, until: None }
+        Open { state, commit, place, since: Some(started), waits_for, message: None, wrong: None, until: None }
     }
 
     /// Returns a rollout as it is published, with the facts of its record.
@@ -259,8 +260,7 @@ impl Open {
         let PublishedRollout { state, commit, message, wrong, until } = rollout;
         let (place, since) = recorded.map(|open| (open.place, open.since)).unwrap_or_default();
         let waits_for = (state == ObjectState::Waiting).then(|| message.clone());
-        let bakes = (state == ObjectState::Baking).then_some(message);
-        Open { state, commit, place, since, waits_for, bakes, wrong, until }
+        Open { state, commit, place, since, waits_for, message: Some(message), wrong, until }
     }
 
     /// Returns the deadline of a row of this rollout. The daemon rules at the deadline of the controller, unless it has
@@ -337,6 +337,7 @@ impl WorkloadAnswer {
         let mut row = WorkloadAnswer::of_object(key, source, state);
         row.commit = live.commit.as_ref().map(ToString::to_string).unwrap_or_default();
         row.since = live.hold.as_ref().map(|hold| hold.since);
+        row.canary = live.canary;
         row.paused = live.standing == Some(Standing::Paused);
         row.deadline = live.deadline.filter(|_| state == ObjectState::Progressing && !row.paused);
         (row.updated, row.ready) = (live.counters.updated, live.counters.ready);

@@ -127,6 +127,8 @@ async fn an_autoscaler_and_a_quota_do_not_get_past_a_step() {
         })
         .await;
     assert!(run(&plane, &["delete", "quota", "pods"]).0);
+    // Its controller tries again ever later, unless the ReplicaSet changes.
+    assert!(run(&plane, &["annotate", "replicaset", "-l", "app=web", "quota=gone"]).0);
     until_step(&mut world, &second, "1 new pod is ready; waits for belay promote").await;
     for replicas in ["6", "9", "3"] {
         assert!(run(&plane, &["scale", "deployment/web", "--replicas", replicas]).0);

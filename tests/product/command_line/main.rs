@@ -17,6 +17,7 @@ mod basics;
 mod beside_kubectl;
 mod booted;
 mod by_hand;
+mod canaries;
 mod checking;
 mod cluster;
 mod committing;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template};
 use crate::manifest::ObjectKey;
+use crate::rollout::canary::CanaryMark;
 use crate::rollout::judge::health::{Counters, Standing};
 
 /// A live workload, as far as its status goes.
@@ -29,6 +30,8 @@ pub struct LiveWorkload {
     /// When its rollout has made no progress for too long, as its controller counts; of Deployments. `None` while its
     /// controller counts no time.
     pub deadline: Option<Timestamp>,
+    /// The step of its canary, if one is under way.
+    pub canary: Option<CanaryMark>,
 }
 
 impl LiveWorkload {
@@ -40,6 +43,7 @@ impl LiveWorkload {
         let health = health::health(key, live);
         let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));
         let standing = health.as_ref().map(|health| if observed { health.standing } else { Standing::Moving });
+        let canary = CanaryMark::on(live);
         LiveWorkload {
             commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
             hold: Hold::on(live).filter(holds).map(Box::new),
@@ -48,7 +52,8 @@ impl LiveWorkload {
             counters: health.as_ref().map(|health| health.counters).unwrap_or_default(),
             message: health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
             failure: health.and_then(|health| health.failure).map(|failure| failure.reason.message),
-            deadline: deadline(key, live).filter(|_| observed),
+            deadline: deadline(key, live).filter(|_| observed && canary.is_none()),
+            canary,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::daemon::ask_daemon;
 use crate::history::query::step_details;
 use crate::history::{History, PublishedSource};
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::canary::{CanaryMark, CanarySteps};
 use belay_core::rollout::{Record, marks, namespace_stays};
 
 /// The time without a change after which the live object is read.
@@ -218,6 +219,12 @@ fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
     }
     if live["spec"]["suspend"] == true && is_suspended_by_manifest(live) {
         return Some("is suspended by spec.suspend of its manifest (a commit lets it go on)".to_owned());
+    }
+    if let Some(mark) = CanaryMark::on(live) {
+        let waits = CanarySteps::of(live).step(mark.step).is_some_and(|step| step.time.is_none());
+        let CanaryMark { step, of } = mark;
+        return waits
+            .then(|| format!("waits at canary step {step} of {of} (belay promote {} lets it go on)", argument(key)));
     }
     let paused = live["spec"]["paused"] == true;
     paused.then(|| format!("is paused (belay resume {} lets it go on)", argument(key)))

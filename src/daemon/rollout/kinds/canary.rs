@@ -7,50 +7,11 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use crate::cluster::{ClusterError, Mode};
+use crate::daemon::rollout::canary_progress::CanaryProgress;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::Compact;
-use belay_core::rollout::canary::{CanaryLock, CanaryMark, CanaryPods, CanaryStep, CanarySteps};
+use belay_core::rollout::canary::{CanaryMark, CanaryPods, CanarySteps};
 use belay_core::rollout::{Baseline, TemplateMarks, Workload, body, marks, revisions, same_template, template};
-
-/// The canary of a rollout.
-pub struct Canary {
-    steps: CanarySteps,
-    /// The locks of the step that is under way.
-    pub lock: CanaryLock,
-    /// The body that is sent after the last step.
-    whole: Compact,
-}
-
-impl Canary {
-    /// Returns the canary at a step of a Deployment that is to have so many pods.
-    fn at(steps: CanarySteps, step: usize, replicas: i64, whole: Compact) -> Canary {
-        let mark = CanaryMark { step, of: steps.count() };
-        Canary { lock: CanaryLock { mark, pods: steps.pods(step, replicas), paused: false }, steps, whole }
-    }
-
-    /// Returns the body of the step.
-    fn body(&self) -> Compact {
-        Compact::of(&self.lock.onto(self.whole.read()))
-    }
-
-    /// Returns the step; `None` where a newer manifest has fewer steps.
-    pub fn step(&self) -> Option<CanaryStep> {
-        self.steps.step(self.lock.mark.step)
-    }
-
-    /// Returns the words for the step: `step 1 of 2`.
-    pub fn words(&self) -> String {
-        format!("canary step {} of {}", self.lock.mark.step, self.lock.mark.of)
-    }
-
-    /// Returns the time for which the ready pods of the step are watched, in words.
-    pub fn watched(&self) -> String {
-        match self.step().and_then(|step| step.time) {
-            Some(time) => format!("{}, watched for {time}", self.words()),
-            None => format!("{}, watched until a person promotes it", self.words()),
-        }
-    }
-}
 
 impl RolloutTask {
     /// Returns true when the manifest asks for a canary, or one may be under way.
@@ -77,7 +38,7 @@ impl RolloutTask {
             info!(object = %self.planned.wanted.key, "no canary: no pod of an earlier revision is to be kept, or it comes back");
             return Ok(());
         }
-        let canary = Canary::at(steps, 1, replicas, self.apply.body.clone());
+        let canary = CanaryProgress::at(steps, 1, replicas, self.apply.body.clone());
         self.apply.body = canary.body();
         self.canary = Some(Box::new(canary));
         self.tell_step(None).await
@@ -89,7 +50,7 @@ impl RolloutTask {
         let (wanted, source) = (&self.planned.wanted, &self.context.config.name);
         let whole = Compact::of(&body(&wanted.value(), source, &TemplateMarks::on(live), None));
         let steps = CanarySteps::of(&wanted.manifest.value());
-        let mut canary = Canary::at(steps, mark.step, self.replicas(live), whole);
+        let mut canary = CanaryProgress::at(steps, mark.step, self.replicas(live), whole);
         canary.lock.paused = live["spec"]["paused"] == true;
         if canary.step().is_none() {
             // It goes on to all pods; until then the locks stay as they are.
@@ -171,8 +132,8 @@ impl RolloutTask {
         let next = canary.lock.mark.step.saturating_add(1);
         self.forget_request(live).await;
         if canary.steps.step(next).is_some() {
-            let Canary { steps, whole, .. } = *canary;
-            let canary = Canary::at(steps, next, self.replicas(live), whole);
+            let CanaryProgress { steps, whole, .. } = *canary;
+            let canary = CanaryProgress::at(steps, next, self.replicas(live), whole);
             self.apply.body = canary.body();
             self.canary = Some(Box::new(canary));
             self.tell_step(Some(live)).await?;

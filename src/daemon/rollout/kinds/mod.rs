@@ -3,7 +3,7 @@
 //!
 //! In: a rollout at a step that depends on its kind. Out: writes to pods and controllers, and whether a Job has run.
 
-pub(in crate::daemon) mod canary;
+mod canary;
 mod controller_rollback;
 pub(in crate::daemon) mod driver;
 mod finished_hooks;

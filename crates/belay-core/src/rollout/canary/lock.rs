@@ -1,5 +1,6 @@
 //! The locks of a canary: the fields of the Deployment by which Kubernetes' controller goes no further than the step.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -14,7 +15,7 @@ const DEADLINE_SECONDS: i64 = MIN_READY_SECONDS + 86_400;
 const FIELDS: [&str; 4] = ["strategy", "minReadySeconds", "progressDeadlineSeconds", "paused"];
 
 /// The step of a canary that is under way, as an annotation of the Deployment says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CanaryMark {
     /// The step, counted from 1.
     pub step: usize,

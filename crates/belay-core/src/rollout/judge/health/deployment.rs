@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{Counters, Failure, Health, Standing, condition, failure, number, pod_count, pods, text};
+use crate::rollout::canary::CanaryMark;
 
 pub(super) fn health(object: &Value) -> Health {
     let desired = pod_count(&object["spec"]["replicas"]).unwrap_or(1);
@@ -34,7 +35,7 @@ fn standing(object: &Value, counters: &Counters, failed: bool) -> Standing {
     // NewReplicaSetAvailable of the one before.
     if updated == desired && total == updated && available == desired {
         Standing::Complete
-    } else if object["spec"]["paused"] == true {
+    } else if object["spec"]["paused"] == true && CanaryMark::on(object).is_none() {
         Standing::Paused
     } else if failed {
         Standing::Failed
@@ -64,6 +65,9 @@ fn message(object: &Value, counters: &Counters, standing: &Standing) -> String {
         && text(progressing, "reason") == "ReplicaSetCreateError"
     {
         return text(progressing, "message").to_owned();
+    }
+    if let Some(CanaryMark { step, of }) = CanaryMark::on(object) {
+        return format!("canary step {step} of {of}, at {updated} of {desired} new pods");
     }
     if *standing == Standing::Paused {
         return format!("paused at {updated} of {desired} new pods");
