@@ -57,7 +57,7 @@ async fn set(
     wanted: PauseState,
     why: Map<String, Value>,
 ) -> anyhow::Result<Act> {
-    if CanaryMark::on(&target.live).is_some() {
+    if wanted == PauseState::Paused && CanaryMark::on(&target.live).is_some() {
         bail!("{} has a canary under way; belay promote or belay abort ends its step", target.quoted());
     }
     let is_paused = target.live["spec"]["paused"] == true;

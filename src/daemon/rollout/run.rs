@@ -78,7 +78,10 @@ impl RolloutTask {
                 Box::pin(self.keep_fallback_template()).await?;
                 if self.may_have_canary() {
                     self.unless_cancelled(self.turn.comes()).await?;
-                    Box::pin(self.begin_canary()).await?;
+                    if let Some(why) = Box::pin(self.begin_canary()).await? {
+                        self.turn.through();
+                        return self.end(Outcome::Rejected, Some(why)).await;
+                    }
                 }
                 // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
                 let room = self.turn_and_room().await?;
@@ -241,6 +244,11 @@ impl RolloutTask {
             }
             let written = match Box::pin(self.retry_apply(&self.apply.body)).await? {
                 Ok(written) => written,
+                Err(error) if self.canary.is_some() => {
+                    let failed = FailedRollout { reason: error.to_reason(), observed: None, written: None };
+                    let live = self.read().await?;
+                    return Box::pin(self.roll_back(failed, live)).await;
+                }
                 Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
@@ -314,6 +322,7 @@ impl RolloutTask {
     }
 
     async fn complete(&mut self, live: Arc<Value>) -> Result<Outcome, Cancelled> {
+        self.forget_request(&live).await;
         self.note_completion(&live);
         if let Some(hold) = Hold::on(&live).filter(|_| self.apply.keeps_hold) {
             drop(live);

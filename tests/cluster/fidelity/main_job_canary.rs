@@ -49,7 +49,7 @@ async fn a_canary_goes_no_further_than_its_step() {
     world.through(&first).await;
     let sampling = PodSampling::of(plane.client());
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 new pod is ready; waits for belay promote").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
     assert_eq!(live(&world).await["status"]["availableReplicas"], 4);
     // Nobody is there, and people do what they do.
     world.kill().await;
@@ -63,10 +63,10 @@ async fn a_canary_goes_no_further_than_its_step() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(sampling.most_new(), 1, "the first lock alone holds");
     world.start();
-    until_step(&mut world, &second, "1 new pod is ready; waits for belay promote").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
     assert_eq!(live(&world).await["spec"]["paused"], true);
     promote(&world).await;
-    until_step(&mut world, &second, "2 new pods are ready; watched until").await;
+    until_step(&mut world, &second, "2 of 2 new pods are ready; watched until").await;
     assert_eq!(sampling.most_new(), 2);
     // One pod was deleted by hand.
     assert!(sampling.fewest_old() >= 3, "{}", sampling.fewest_old());
@@ -129,13 +129,13 @@ async fn an_autoscaler_and_a_quota_do_not_get_past_a_step() {
     assert!(run(&plane, &["delete", "quota", "pods"]).0);
     // Its controller tries again ever later, unless the ReplicaSet changes.
     assert!(run(&plane, &["annotate", "replicaset", "-l", "app=web", "quota=gone"]).0);
-    until_step(&mut world, &second, "1 new pod is ready; waits for belay promote").await;
-    for replicas in ["6", "9", "3"] {
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
+    for replicas in ["8", "9", "3"] {
         assert!(run(&plane, &["scale", "deployment/web", "--replicas", replicas]).0);
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert_eq!(sampling.most_new(), 1, "scaled to {replicas}");
     }
-    until_step(&mut world, &second, "1 new pod is ready; waits for belay promote").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
     promote(&world).await;
     world.through(&second).await;
     let record = world.record(&second, WEB);

@@ -63,7 +63,7 @@ async fn a_good_version_goes_through_all_steps() {
     let mut world = world(steps).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "canary step 1 of 2: 1 of 1 new pods are ready; watched until").await;
     let locked = live(&world).await;
     assert_eq!(
         (&locked["spec"]["paused"], &locked["spec"]["strategy"]["rollingUpdate"]["maxSurge"]),
@@ -72,7 +72,7 @@ async fn a_good_version_goes_through_all_steps() {
     assert_eq!(locked["status"]["availableReplicas"], 4, "the old pods stay available: {:#}", locked["status"]);
     tokio::time::sleep(Duration::from_secs(50)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
-    until_step(&mut world, &second, "canary step 2 of 2: 2 new pods are ready; watched until").await;
+    until_step(&mut world, &second, "canary step 2 of 2: 2 of 2 new pods are ready; watched until").await;
     tokio::time::sleep(Duration::from_secs(110)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (2, 4));
     world.through(&second).await;
@@ -125,12 +125,16 @@ async fn a_step_of_no_time_waits_for_a_person() {
     let mut world = world(steps).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; waits for belay promote or belay abort")
-        .await;
+    until_step(
+        &mut world,
+        &second,
+        "canary step 1 of 2: 1 of 1 new pods are ready; waits for belay promote or belay abort",
+    )
+    .await;
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     ask(&world, CanaryAnswer::Promote).await;
-    until_step(&mut world, &second, "canary step 2 of 2: 2 new pods are ready; watched until").await;
+    until_step(&mut world, &second, "canary step 2 of 2: 2 of 2 new pods are ready; watched until").await;
     world.through(&second).await;
     let record = world.record(&second, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
@@ -184,14 +188,14 @@ async fn nothing_goes_further_while_belay_is_dead() {
     assert_eq!(live(&world).await["spec"].get("paused"), None, "the first lock alone holds");
     tap.rule(|_, _| Fate::Pass);
     world.start();
-    until_step(&mut world, &second, "canary step 1 of 2: 1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "canary step 1 of 2: 1 of 1 new pods are ready; watched until").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     world.kill().await;
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     world.start();
     // The time of the step is over, and goes on with the next.
-    until_step(&mut world, &second, "canary step 2 of 2: 2 new pods are ready; watched until").await;
+    until_step(&mut world, &second, "canary step 2 of 2: 2 of 2 new pods are ready; watched until").await;
     world.kill().await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (2, 4));
@@ -208,7 +212,7 @@ async fn a_restart_that_belay_did_not_see_fails_the_step() {
     let mut world = world(steps).await;
     let crashes = r#"crash-after=70s,code=3,log=\"no database\""#;
     let bad = world.push("web.yaml", &with_steps(steps, &broken("web", crashes)), "Second version");
-    until_step(&mut world, &bad, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &bad, "1 of 1 new pods are ready; watched until").await;
     world.kill().await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     world.start();
@@ -224,9 +228,9 @@ async fn a_newer_commit_begins_its_own_canary_and_a_revert_none() {
     let mut world = world(steps).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
     let third = world.push("web.yaml", &web(steps, "web:3"), "Third version");
-    until_step(&mut world, &third, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &third, "1 of 1 new pods are ready; watched until").await;
     assert_eq!(world.record(&second, WEB).outcome, Outcome::Superseded);
     assert_eq!(image(&live(&world).await), "web:3");
     assert_eq!(sampling.fewest_old(), 4);
@@ -249,11 +253,11 @@ async fn a_commit_that_leaves_the_template_alone_leaves_the_step() {
     let mut world = world(steps).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let labelled = web(steps, "web:2").replace("name: web\n  ann", "name: web\n  labels: {team: shop}\n  ann");
     let label = world.push("web.yaml", &labelled, "Name the team");
-    until_step(&mut world, &label, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &label, "1 of 1 new pods are ready; watched until").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let present = live(&world).await;
     assert_eq!(present["metadata"]["labels"]["team"], "shop");
@@ -270,11 +274,11 @@ async fn a_canary_survives_the_loss_of_the_history() {
     let mut world = world(steps).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
     world.stop().await;
     std::fs::remove_file(world.repository.beside("state/history.db")).unwrap();
     world.start();
-    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     world.until("it is over", |source| source.under_way.is_empty()).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
@@ -309,7 +313,7 @@ async fn people_with_kubectl_do_not_get_past_a_step() {
     let mut world = world(steps).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
     for (what, patch) in [
         ("kubectl rollout resume", json!({"spec": {"paused": null}})),
         ("kubectl rollout pause", json!({"spec": {"paused": true}})),
@@ -337,7 +341,7 @@ async fn an_undo_with_kubectl_takes_a_canary_back_with_its_locks() {
     let mut world = world(steps).await;
     let before = live(&world).await["spec"]["template"].clone();
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 new pod is ready; watched until").await;
+    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
     // kubectl refuses the undo of a paused Deployment.
     let undo = json!({"spec": {"paused": null, "template": before}});
     world.patch(&path_of("web"), "kubectl-rollout", &undo).await;
@@ -361,7 +365,7 @@ async fn an_autoscaler_may_change_the_number_of_pods_meanwhile() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &without_number("web:2"), "Second version");
-    until_step(&mut world, &second, "2 new pods are ready; watched until").await;
+    until_step(&mut world, &second, "2 of 2 new pods are ready; watched until").await;
     for replicas in [5, 6, 3] {
         world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": replicas}})).await;
         tokio::time::sleep(Duration::from_secs(40)).await;
@@ -418,4 +422,109 @@ async fn two_canaries_go_side_by_side() {
     assert_eq!(world.record(&both, "Deployment default/shop").outcome, Outcome::RolledBack);
     assert_eq!(image(&live(&world).await), "web:2");
     assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_of_a_person_survives_a_kill_at_any_write() {
+    for answer in [CanaryAnswer::Promote, CanaryAnswer::Abort] {
+        for write in 1..=4 {
+            for fate in [Fate::DieBefore, Fate::DieAfter] {
+                let (mut world, tap) = World::tapped().await;
+                let first = world.push("web.yaml", &web("1 0", "web:1"), "First version");
+                world.start();
+                world.through(&first).await;
+                let second = world.push("web.yaml", &web("1 0", "web:2"), "Second version");
+                until_step(&mut world, &second, "waits for belay promote").await;
+                let mut writes = 0;
+                tap.rule(move |went, _| {
+                    let is_of_it = went.is_write() && went.path.contains("/deployments/web");
+                    writes += usize::from(is_of_it);
+                    if is_of_it && writes == write { fate } else { Fate::Pass }
+                });
+                ask(&world, answer).await;
+                world.through_a_kill(&tap, &second).await;
+                let record = world.record(&second, WEB);
+                let case = format!("{answer:?}, {fate:?} at write {write}: {record:#?}");
+                let expected = match answer {
+                    CanaryAnswer::Promote => (Outcome::Complete, "web:2"),
+                    CanaryAnswer::Abort => (Outcome::RolledBack, "web:1"),
+                };
+                assert_eq!((record.outcome, image(&live(&world).await)), expected, "{case}");
+                let by_hand = record.reason.is_some_and(|reason| reason.code == ReasonCode::UndoneByHand);
+                assert_eq!(by_hand, answer == CanaryAnswer::Abort, "{case}");
+                assert_as_the_manifest_says(&world).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_that_the_cluster_does_not_lock_does_not_begin() {
+    let mut world = World::embedded().await;
+    let ignored =
+        "[[source]]\nrepository = '/srv'\n[[source.ignore]]\nkind = 'Deployment'\nfields = ['/spec/strategy']\n";
+    world.config.ignore = belay::config::Config::parse(ignored, "belay.toml").unwrap().source[0].ignore.clone();
+    let first = world.push("web.yaml", &web("1 0", "web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    let second = world.push("web.yaml", &web("1 0", "web:2"), "Second version");
+    world.through(&second).await;
+    let record = world.record(&second, WEB);
+    assert_eq!(record.outcome, Outcome::Rejected, "{record:#?}");
+    assert!(record.reason.unwrap().message.contains("its canary can't begin: source.ignore"));
+    assert_eq!(image(&live(&world).await), "web:1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_that_is_only_reported_stays_at_its_step() {
+    let mut world = World::embedded().await;
+    let report = |text: String| text.replace("annotations: {", "annotations: {belay.dev/on-failure: report, ");
+    let first = world.push("web.yaml", &report(web("1 1m", "web:1")), "First version");
+    world.start();
+    world.through(&first).await;
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
+    let bad = report(with_steps("1 1m", &broken("web", "crash-after=20s")));
+    let bad = world.push("web.yaml", &bad, "Crashes");
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, WEB).outcome, Outcome::Failed);
+    world.stop().await;
+    world.start();
+    world.through(&bad).await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4), "a restart does not go on with it");
+    assert_eq!(world.record(&bad, WEB).outcome, Outcome::Failed);
+    let fix = world.push("web.yaml", &report(web("1 0", "web:1")), "Back to the first");
+    world.through(&fix).await;
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_a_person_had_paused_waits_for_them() {
+    let mut world = world("1 30s").await;
+    world.patch(&path_of("web"), "kubectl-rollout", &json!({"spec": {"paused": true}})).await;
+    let second = world.push("web.yaml", &web("1 30s", "web:2"), "Second version");
+    until_step(&mut world, &second, "paused by somebody else; belay resume lets it go on").await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.record(&second, WEB).outcome, Outcome::UnderWay);
+    world.patch(&path_of("web"), "kubectl-rollout", &json!({"spec": {"paused": null}})).await;
+    world.through(&second).await;
+    assert_eq!(world.record(&second, WEB).outcome, Outcome::Complete);
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_decides_what_a_percentage_is_of() {
+    let mut world = World::embedded().await;
+    let first = world.push("web.yaml", &web("50% 0", "web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    let scaler = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "minReplicas": 2, "maxReplicas": 9}});
+    world.create("apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", "admin", &scaler).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": 2}})).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let second = world.push("web.yaml", &web("50% 0", "web:2"), "Second version");
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
+    assert_eq!(live(&world).await["spec"]["replicas"], 2);
 }

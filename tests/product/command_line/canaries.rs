@@ -54,7 +54,7 @@ async fn a_canary_is_promoted_and_aborted() {
     assert!(idle.err.contains("no canary of it is under way"), "{idle:?}");
 
     let second = push(&mut stage, "web:2", "Second version");
-    until_status(&stage, "canary step 1 of 1: 1 new pod is ready; waits for belay promote or belay abort").await;
+    until_status(&stage, "canary step 1 of 1: 1 of 1 new pods are ready; waits for belay promote or belay abort").await;
     for (command, words) in [("undo", "take it back with 'belay abort"), ("pause", "has a canary under way")] {
         let refused = stage.run(&[command, "deployment/web"]);
         assert!(refused.code == 1 && refused.err.contains(words), "{refused:?}");

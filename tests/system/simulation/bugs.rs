@@ -84,6 +84,10 @@ pub enum Wrong {
     IgnoresTheAnalysis,
     /// It takes an analysis without data for a good verdict.
     PassesWithoutData,
+    /// It lets its canary have more pods than the step says.
+    GoesTooFar,
+    /// It leaves the locks of a canary behind when it goes back.
+    LeavesTheLocks,
     /// It says that all is well, whatever is rejected or held.
     SaysAllIsWell,
     /// It does not see who asks it to leave something alone.
@@ -119,7 +123,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 44] = [
+    pub const ALL: [(Wrong, &'static str); 46] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -150,6 +154,8 @@ impl Wrong {
         (Wrong::ForgetsARestart, "follows-the-pods"),
         (Wrong::IgnoresTheAnalysis, "analyses-count"),
         (Wrong::PassesWithoutData, "analyses-count"),
+        (Wrong::GoesTooFar, "canaries-are-locked"),
+        (Wrong::LeavesTheLocks, "canaries-are-locked"),
         (Wrong::SaysAllIsWell, "states-are-true"),
         (Wrong::IgnoresTheSuspension, "suspended-is-left-alone"),
         (Wrong::LosesTheHolds, "held-is-not-applied"),
@@ -180,6 +186,7 @@ impl Wrong {
                 scenario.style.bakes && scenario.events.iter().any(|timed| is_unwell(&timed.what))
             }
             Wrong::IgnoresTheAnalysis | Wrong::PassesWithoutData => scenario.style.analyses,
+            Wrong::GoesTooFar | Wrong::LeavesTheLocks => any(|app| app.canary),
             Wrong::TrustsTheUnwell => scenario.events.iter().any(|timed| is_unwell(&timed.what)),
             Wrong::IgnoresTheSuspension => {
                 scenario.events.iter().any(|timed| matches!(timed.what, Event::Hand(_, Hand::Suspend(60..))))
@@ -273,6 +280,19 @@ impl Bug {
                     app.remove("env");
                 }
             }),
+            Wrong::GoesTooFar if parts.method == Method::PATCH && !path.contains("dryRun") => rewrite(body, |sent| {
+                if let Some(surge) = sent.pointer_mut("/spec/strategy/rollingUpdate/maxSurge") {
+                    *surge = json!(2);
+                }
+            }),
+            Wrong::LeavesTheLocks if parts.method == Method::PATCH && path.contains("/deployments/") => {
+                rewrite(body, |sent| {
+                    if hold(sent).is_some() && sent["spec"].is_object() {
+                        sent["spec"]["minReadySeconds"] = json!(315_360_000);
+                        sent["spec"]["progressDeadlineSeconds"] = json!(315_446_400);
+                    }
+                });
+            }
             Wrong::GoesBackAnywhere if parts.method == Method::PATCH => rewrite(body, |sent| {
                 if hold(sent).is_some()
                     && let Some(app) = sent.pointer_mut("/spec/template/spec/containers/0")

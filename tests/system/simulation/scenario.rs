@@ -112,6 +112,8 @@ pub struct App {
     pub scaled: bool,
     /// The workload, by its number, that must be complete before this one is applied.
     pub after: Option<usize>,
+    /// True when it is rolled out in steps.
+    pub canary: bool,
     /// The number of times that its file was renamed.
     pub renamed: u64,
     pub shape: Shape,
@@ -197,6 +199,10 @@ impl Scenario {
         for (index, app) in apps.iter_mut().enumerate() {
             app.scaled = beside.below(5) == 0 && app.kind != Kind::DaemonSet;
             app.after = (index > 0 && beside.below(4) == 0).then(|| index - 1);
+        }
+        let canaries = Random::new(seed ^ 0x0ca_4a27);
+        for app in apps.iter_mut().filter(|app| app.kind == Kind::Deployment) {
+            app.canary = canaries.below(5) == 0;
         }
         let mut at = Duration::ZERO;
         let mut events: Vec<Timed> = (0..3 + random.below(5))
@@ -514,6 +520,7 @@ fn app(random: &Random, index: u64) -> App {
         config: (random.below(2) == 0).then_some(0),
         scaled: false,
         after: None,
+        canary: false,
         renamed: 0,
         shape: Shape::Sound,
     }

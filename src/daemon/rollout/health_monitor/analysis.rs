@@ -101,7 +101,7 @@ impl HealthMonitor<'_> {
         let (mut all, mut tasks) = (BTreeMap::new(), Vec::new());
         for name in asked {
             match context.config.known_analyses.iter().find(|known| known.name == name) {
-                Some(config) if config.bad.is_some() && replaced.is_none() => {
+                Some(config) if config.bad.is_some() && replaced.is_none() && !is_step => {
                     info!(object = %wanted.key, analysis = name, "not measured: there is no earlier version to compare with");
                 }
                 Some(config) => {

@@ -13,7 +13,7 @@ use super::{HealthMonitor, MonitorEnd};
 use crate::backoff::Backoff;
 use crate::daemon::rollout::rollout_task::Cancelled;
 use belay_core::manifest::Compact;
-use belay_core::rollout::canary::{CanaryAnswer, CanaryMove, CanaryPods, CanaryRequest, next_move};
+use belay_core::rollout::canary::{CanaryAnswer, CanaryMove, CanaryRequest, next_move};
 use belay_core::rollout::{Bake, Baseline, Outcome, Reason, ReasonCode, StepKind, Waiting, WaitingOn};
 
 /// The waits between two writes of the locks: others may keep changing them.
@@ -72,65 +72,73 @@ impl HealthMonitor<'_> {
     /// Looks at a step of a canary. Returns its end: it goes on, or has failed.
     pub(super) async fn look_at_step(&mut self, live: &Compact) -> Result<Option<MonitorEnd>, Cancelled> {
         let object = Arc::new(live.read());
-        let asked = CanaryRequest::on(&object);
-        if let Some(asked) = asked.as_ref().filter(|asked| asked.answer == CanaryAnswer::Abort) {
-            return self.abort(asked, live).await.map(Some);
+        let request = CanaryRequest::on(&object);
+        if let Some(abort) = request.as_ref().filter(|request| request.answer == CanaryAnswer::Abort) {
+            return self.abort(abort, live).await.map(Some);
         }
-        let Some(time) = self.time_of_step() else {
+        let (Some(time), Some(lock)) = (self.time_of_step(), self.work.canary.as_ref().map(|canary| canary.lock))
+        else {
             // A newer manifest has fewer steps, or none.
             return Ok(Some(MonitorEnd::Complete(object)));
         };
-        let Some(pods) = self.work.canary_pods(&object).await? else { return Ok(None) };
-        let Some(canary) = &self.work.canary else { return Ok(None) };
-        let (lock, is_paused) = (canary.lock, object["spec"]["paused"] == true);
-        let wanted = lock.pods.min(self.work.replicas(&object));
-        match next_move(wanted, pods, lock.is_first_on(&object), is_paused) {
-            CanaryMove::Unpause => self.write_lock(&object, false).await,
-            CanaryMove::Lock | CanaryMove::Pause => self.write_lock(&object, true).await,
-            CanaryMove::Wait if self.bake.running().is_some() => self.watch_step(live, false, None).await,
-            CanaryMove::Wait => self.wait_for_step(live, &object, wanted, pods).await,
-            CanaryMove::Ready => {
-                if self.bake.running().is_none() {
-                    self.bake = BakeProgress::Due(time);
-                }
-                let promoted = asked.filter(|asked| asked.answer == CanaryAnswer::Promote);
-                self.watch_step(live, true, promoted).await
+        let pods = match self.work.canary_pods(&object).await? {
+            Ok(pods) => pods,
+            Err(error) => {
+                let told = format!("its ReplicaSets can't be read: {error}");
+                return self.wait_for_step(live, WaitingOn::Pods, &told).await;
             }
+        };
+        let wanted = lock.pods.min(self.work.replicas(&object));
+        let next = next_move(wanted, pods, lock.is_first_held_by(&object), object["spec"]["paused"] == true);
+        if next == CanaryMove::Unpause && !lock.paused {
+            let told = "paused by somebody else; belay resume lets it go on";
+            return self.wait_for_step(live, WaitingOn::Resume, told).await;
         }
+        if let Some(is_paused) = next.writes_paused()
+            && let Some(end) = self.write_lock(&object, is_paused).await?
+        {
+            return Ok(Some(end));
+        }
+        let is_ready = next == CanaryMove::Ready;
+        if is_ready && self.bake.running().is_none() {
+            self.bake = BakeProgress::Due(time);
+        }
+        let told = format!("{} of {wanted} new pods are ready", pods.ready);
+        if is_ready || self.bake.running().is_some() {
+            let promoted = request.filter(|_| is_ready);
+            return self.watch_step(live, (is_ready, &told), promoted).await;
+        }
+        self.wait_for_step(live, WaitingOn::Pods, &format!("{told}, beside the old ones")).await
     }
 
     /// Writes the locks, unless that was done a moment ago: others may keep changing them.
     async fn write_lock(&mut self, live: &Value, is_paused: bool) -> Result<Option<MonitorEnd>, Cancelled> {
-        if let Some(next) = self.locks.take(Instant::now()) {
-            self.look_at_pods.0 = self.look_at_pods.0.min(next);
+        if let Some(next) = self.lock_writes.take(Instant::now()) {
+            self.look_at_pods.0 = next;
             return Ok(None);
         }
-        Ok(match self.work.write_lock(is_paused).await? {
+        let reason = match self.work.write_lock(is_paused).await? {
             Ok(written) => {
                 self.judge.is_written_again(Baseline::of(&self.work.planned.wanted.key, &written));
-                None
+                return Ok(None);
             }
-            Err(error) => {
-                let reason = error.to_reason();
-                warn!(object = %self.work.planned.wanted.key, %reason, "the step of the canary was refused");
-                let (observed, live) = self.observe(&Compact::of(live)).await?;
-                Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live })
-            }
-        })
+            Err(error) => error.to_reason(),
+        };
+        warn!(object = %self.work.planned.wanted.key, %reason, "the step of the canary was refused");
+        let (observed, live) = self.observe(&Compact::of(live)).await?;
+        Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }))
     }
 
     /// Waits until the pods of the step are there and ready, within the deadline of the manifest.
     async fn wait_for_step(
         &mut self,
         live: &Compact,
-        object: &Value,
-        wanted: i64,
-        pods: CanaryPods,
+        on: WaitingOn,
+        told: &str,
     ) -> Result<Option<MonitorEnd>, Cancelled> {
         let words = self.work.canary.as_ref().map(|canary| canary.words()).unwrap_or_default();
-        let message = format!("{words}: {} of {wanted} new pods are ready, beside the old ones", pods.ready);
         let (now, manifest) = (self.work.context.clock.steady(), self.work.planned.wanted.manifest.value());
-        let waiting = self.judge.observe_step(object, &manifest, message, now);
+        let waiting = self.judge.observe_step(&live.read(), &manifest, (on, format!("{words}: {told}")), now);
         self.look_waiting(waiting, live).await
     }
 
@@ -139,14 +147,14 @@ impl HealthMonitor<'_> {
     async fn watch_step(
         &mut self,
         live: &Compact,
-        is_ready: bool,
+        (is_ready, told): (bool, &str),
         promoted: Option<CanaryRequest>,
     ) -> Result<Option<MonitorEnd>, Cancelled> {
         if let BakeProgress::Due(time) = self.bake {
             self.begin_bake(live, time).await?;
         }
         let Some(ends) = self.bake.ends() else { return Ok(None) };
-        self.publish_step().await?;
+        self.publish_step(told).await?;
         if let Some(end) = self.failed_by_analysis(live).await? {
             return Ok(Some(end));
         }
@@ -179,12 +187,11 @@ impl HealthMonitor<'_> {
         let why = asked.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let message = format!("taken back by hand (belay abort) by {}{why}", asked.by);
         let (observed, live) = self.observe(live).await?;
-        self.work.forget_request(&live).await;
         let reason = Reason::new(ReasonCode::UndoneByHand, message);
         Ok(MonitorEnd::Failed { reason, observed: Box::new(observed), live })
     }
 
-    async fn publish_step(&mut self) -> Result<(), Cancelled> {
+    async fn publish_step(&mut self, told: &str) -> Result<(), Cancelled> {
         let Some(canary) = &self.work.canary else { return Ok(()) };
         let undecided = self.undecided();
         let waits_for = match (canary.step().and_then(|step| step.time), self.bake.ends(), undecided) {
@@ -195,9 +202,7 @@ impl HealthMonitor<'_> {
             (_, _, Some(why)) => format!("no verdict, {why}: waits for belay promote or belay abort"),
             (_, _, None) => "its time is over".to_owned(),
         };
-        let pods = canary.lock.pods;
-        let plural = if pods == 1 { " is" } else { "s are" };
-        let message = format!("{}: {pods} new pod{plural} ready; {waits_for}", canary.words());
+        let message = format!("{}: {told}; {waits_for}", canary.words());
         let counters = self.judge.counters();
         self.publish(&Waiting { on: WaitingOn::BakeTime, counters, message, until: None }).await
     }

@@ -100,7 +100,7 @@ pub struct HealthMonitor<'a> {
     /// The analyses, which look within it.
     analyses: Option<Analyses>,
     /// The writes of a canary's locks.
-    locks: LockWrites,
+    lock_writes: LockWrites,
     /// The time of the next inspection of the pods, and the wait after it.
     look_at_pods: (tokio::time::Instant, Duration),
     /// The time until which nothing is suspected.
@@ -168,7 +168,7 @@ impl<'a> HealthMonitor<'a> {
             never_started: NeverStarted::default(),
             bake: BakeProgress::default(),
             analyses: None,
-            locks: LockWrites::default(),
+            lock_writes: LockWrites::default(),
             look_at_pods,
             quiet_until: now,
             told: None,

@@ -10,8 +10,20 @@ use crate::cluster::{ClusterError, Mode};
 use crate::daemon::rollout::canary_progress::CanaryProgress;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::Compact;
-use belay_core::rollout::canary::{CanaryMark, CanaryPods, CanarySteps};
-use belay_core::rollout::{Baseline, TemplateMarks, Workload, body, marks, revisions, same_template, template};
+use belay_core::rollout::canary::{CanaryLock, CanaryPods, CanarySteps, has_its_pods};
+use belay_core::rollout::{
+    Baseline, Reason, ReasonCode, TemplateMarks, Trigger, Workload, body, marks, revisions, same_template, template,
+};
+
+/// The answer to a try of the first step.
+enum CanaryTry {
+    /// The server would keep its locks.
+    Fits,
+    /// The template is one that comes back.
+    Unneeded,
+    /// It can't begin.
+    Refused(Reason),
+}
 
 impl RolloutTask {
     /// Returns true when the manifest asks for a canary, or one may be under way.
@@ -20,41 +32,51 @@ impl RolloutTask {
         is_deployment && !self.apply.creates && !self.apply.keeps_hold && !self.apply.restores_held
     }
 
-    /// Begins the canary that the manifest asks for, or takes up the one that is under way.
-    pub async fn begin_canary(&mut self) -> Result<(), Cancelled> {
+    /// Begins the canary that the manifest asks for, or takes up the one that is under way. Returns why it can't, if the cluster
+    /// does not keep its locks.
+    pub async fn begin_canary(&mut self) -> Result<Option<Reason>, Cancelled> {
         let steps = CanarySteps::of(&self.planned.wanted.manifest.value());
         if !self.apply.rolls_out {
             if let Some(live) = self.read().await? {
                 self.resume_canary(&live);
             }
-            return Ok(());
+            return Ok(None);
         }
         if steps.count() == 0 {
-            return Ok(());
+            return Ok(None);
         }
-        let Some(live) = self.read().await? else { return Ok(()) };
+        let Some(live) = self.read().await? else { return Ok(None) };
         let replicas = self.replicas(&live);
-        if replicas == 0 || !Box::pin(self.has_old_pods_to_keep(&live)).await? {
-            info!(object = %self.planned.wanted.key, "no canary: no pod of an earlier revision is to be kept, or it comes back");
-            return Ok(());
+        if replicas == 0 || !has_its_pods(&live, replicas) {
+            info!(object = %self.planned.wanted.key, "no canary: it has fewer available pods than its strategy promises");
+            return Ok(None);
         }
         let canary = CanaryProgress::at(steps, 1, replicas, self.apply.body.clone());
+        match Box::pin(self.try_canary(&canary, &live)).await? {
+            CanaryTry::Fits => {}
+            CanaryTry::Unneeded => {
+                info!(object = %self.planned.wanted.key, "no canary: its pod template comes back");
+                return Ok(None);
+            }
+            CanaryTry::Refused(why) => return Ok(Some(why)),
+        }
         self.apply.body = canary.body();
         self.canary = Some(Box::new(canary));
-        self.tell_step(None).await
+        self.tell_step(None).await?;
+        Ok(None)
     }
 
     /// Takes up the canary that is under way on the live Deployment, if one is.
     pub fn resume_canary(&mut self, live: &Value) {
-        let Some(mark) = CanaryMark::on(live).filter(|_| self.may_have_canary()) else { return };
+        let Some(lock) = CanaryLock::on(live).filter(|_| self.may_have_canary()) else { return };
         let (wanted, source) = (&self.planned.wanted, &self.context.config.name);
         let whole = Compact::of(&body(&wanted.value(), source, &TemplateMarks::on(live), None));
         let steps = CanarySteps::of(&wanted.manifest.value());
-        let mut canary = CanaryProgress::at(steps, mark.step, self.replicas(live), whole);
-        canary.lock.paused = live["spec"]["paused"] == true;
+        let mut canary = CanaryProgress::at(steps, lock.mark.step, self.replicas(live), whole);
+        canary.lock.paused = lock.paused;
         if canary.step().is_none() {
             // It goes on to all pods; until then the locks stay as they are.
-            canary.lock.pods = count(live, "/spec/strategy/rollingUpdate/maxSurge").max(1);
+            canary.lock.pods = lock.pods;
         }
         self.apply.body = canary.body();
         self.canary = Some(Box::new(canary));
@@ -64,31 +86,47 @@ impl RolloutTask {
     /// Returns the number of pods that the Deployment is to have: its manifest's, else the one that an autoscaler sets.
     pub fn replicas(&self, live: &Value) -> i64 {
         let of = |object: &Value| object["spec"]["replicas"].as_i64();
-        of(&self.planned.wanted.manifest.value()).or_else(|| of(live)).unwrap_or(1)
+        let own = of(&self.planned.wanted.manifest.value());
+        own.filter(|_| !self.planned.wanted.ignored_fields.leaves_replicas()).or_else(|| of(live)).unwrap_or(1)
     }
 
-    /// Returns true when there is a reason for steps: pods of another revision are available, and the new template neither has
-    /// pods already nor was complete lately. It is as the server would make it, in a dry run.
-    async fn has_old_pods_to_keep(&self, live: &Value) -> Result<bool, Cancelled> {
-        if live["status"]["availableReplicas"].as_i64().unwrap_or_default() == 0 {
-            return Ok(false);
-        }
+    /// Tries the first step: the object as the server would make it has the locks, and a template that neither has pods already
+    /// nor was complete lately.
+    async fn try_canary(&self, canary: &CanaryProgress, live: &Value) -> Result<CanaryTry, Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        let tried =
-            self.until_served(key, || context.cluster.apply(key, &self.served, &self.apply.body, Mode::DryRun)).await?;
-        // The write itself is refused, too, and says why.
-        let Ok(would_be) = tried else { return Ok(false) };
-        if self.was_complete_lately(&would_be.object) {
-            return Ok(false);
+        let sent = Compact::of(&self.planned.wanted.ignored_fields.leave(canary.body().read(), Some(live)));
+        let asked = || context.cluster.apply(key, &self.served, &sent, Mode::DryRun);
+        let would_be = match self.until_served(key, asked).await? {
+            Ok(written) => written.object,
+            Err(error) => return Ok(CanaryTry::Refused(error.to_reason())),
+        };
+        if self.was_complete_lately(&would_be) {
+            return Ok(CanaryTry::Unneeded);
         }
-        let present = template(&would_be.object).cloned().unwrap_or_default();
-        let keepers = self.until_served(key, || context.cluster.revision_keepers(key, live)).await?.unwrap_or_default();
-        let has_pods = keepers.iter().any(|keeper| is_of(keeper, &present) && count(keeper, "/spec/replicas") > 0);
-        Ok(!has_pods)
+        let present = template(&would_be).cloned().unwrap_or_default();
+        // A correction brings back what was good.
+        let was_good = || context.last_good(key).is_some_and(|good| same_template(&good.template, &present));
+        if matches!(self.planned.wanted.trigger, Trigger::Drift(_)) && was_good() {
+            return Ok(CanaryTry::Unneeded);
+        }
+        let keepers = match self.until_served(key, || context.cluster.revision_keepers(key, live)).await? {
+            Ok(keepers) => keepers,
+            Err(error) => return Ok(CanaryTry::Refused(error.to_reason())),
+        };
+        // Under the first lock, the pods of an earlier canary are not available.
+        if keepers.iter().any(|keeper| is_of(keeper, &present) && count(keeper, "/status/availableReplicas") > 0) {
+            return Ok(CanaryTry::Unneeded);
+        }
+        if !canary.lock.is_first_held_by(&would_be) {
+            let message = "its canary can't begin: source.ignore, or a webhook of the cluster, changes its strategy, \
+                           minReadySeconds or progressDeadlineSeconds";
+            return Ok(CanaryTry::Refused(Reason::new(ReasonCode::InvalidManifest, message)));
+        }
+        Ok(CanaryTry::Fits)
     }
 
-    /// Returns the pods of the canary, by the ReplicaSets; `None` if they can't be read now.
-    pub async fn canary_pods(&self, live: &Value) -> Result<Option<CanaryPods>, Cancelled> {
+    /// Returns the new pods of the canary, by the ReplicaSets; `Err` if those can't be read.
+    pub async fn canary_pods(&self, live: &Value) -> Result<Result<CanaryPods, ClusterError>, Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let ask = || async {
             let _room = context.requests.room().await;
@@ -96,22 +134,17 @@ impl RolloutTask {
         };
         let keepers = match self.until_served(key, ask).await? {
             Ok(keepers) => keepers,
-            Err(error) => {
-                warn!(object = %key, %error, "its ReplicaSets can't be read, and the canary goes no further");
-                return Ok(None);
-            }
+            Err(error) => return Ok(Err(error)),
         };
         let present = template(live).cloned().unwrap_or_default();
         let mut pods = CanaryPods::default();
-        for keeper in &keepers {
-            if is_of(keeper, &present) {
-                pods.asked += count(keeper, "/spec/replicas");
-                pods.present += count(keeper, "/status/replicas");
-                pods.ready += count(keeper, "/status/readyReplicas");
-                pods.available += count(keeper, "/status/availableReplicas");
-            }
+        for keeper in keepers.iter().filter(|keeper| is_of(keeper, &present)) {
+            pods.asked += count(keeper, "/spec/replicas");
+            pods.present += count(keeper, "/status/replicas");
+            pods.ready += count(keeper, "/status/readyReplicas");
+            pods.available += count(keeper, "/status/availableReplicas");
         }
-        Ok(Some(pods))
+        Ok(Ok(pods))
     }
 
     /// Writes the locks of the present step again, with or without the second one.
@@ -130,7 +163,6 @@ impl RolloutTask {
     ) -> Result<Option<Result<Value, ClusterError>>, Cancelled> {
         let Some(canary) = self.canary.take() else { return Ok(None) };
         let next = canary.lock.mark.step.saturating_add(1);
-        self.forget_request(live).await;
         if canary.steps.step(next).is_some() {
             let CanaryProgress { steps, whole, .. } = *canary;
             let canary = CanaryProgress::at(steps, next, self.replicas(live), whole);
@@ -141,7 +173,11 @@ impl RolloutTask {
             self.apply.body = canary.whole;
             self.note_step(Some(live), "the canary is over: all pods are replaced").await?;
         }
-        self.retry_apply(&self.apply.body).await.map(Some)
+        let written = self.retry_apply(&self.apply.body).await?;
+        if let Ok(written) = &written {
+            self.forget_request(written).await;
+        }
+        Ok(Some(written))
     }
 
     async fn tell_step(&self, live: Option<&Value>) -> Result<(), Cancelled> {

@@ -90,6 +90,7 @@ async fn go_back(work: &mut RolloutTask, rollback: Rollback, live: Arc<Value>) -
         }
     };
     drop(live);
+    work.forget_request(&written).await;
     match rollback.kind {
         RollbackKind::ByHand => Ok(RollbackEnd::undone(rollback.reason, &written)),
         RollbackKind::Configuration => {

@@ -38,6 +38,7 @@ pub async fn watch_back(
         let now = match judged(work, baseline, live).await? {
             MonitorEnd::Suspended(why) => return Ok(RollbackEnd::suspended(why)),
             MonitorEnd::Complete(live) => {
+                work.forget_request(&live).await;
                 mark_failed(work, &reason).await;
                 return Ok(RollbackEnd::back(work, target(&back), reason, &live));
             }

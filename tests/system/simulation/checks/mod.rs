@@ -3,6 +3,7 @@
 
 mod analyses;
 mod at_rest;
+mod canaries;
 mod ending;
 mod history_rows;
 mod limits;
@@ -19,8 +20,9 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 34] = [
+const CHECKS: [Check; 35] = [
     analyses::analyses_count,
+    canaries::canaries_are_locked,
     pods::follows_the_pods,
     pods::keeps_the_evidence,
     writing::only_its_own,

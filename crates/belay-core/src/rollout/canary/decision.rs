@@ -1,5 +1,7 @@
 //! The next move of a canary step, by the pods that are there.
 
+use serde_json::Value;
+
 /// The pods of a Deployment that a canary looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CanaryPods {
@@ -28,6 +30,18 @@ pub enum CanaryMove {
     Ready,
 }
 
+impl CanaryMove {
+    /// Returns the second lock that the move writes; `None` if it writes nothing.
+    #[must_use]
+    pub fn writes_paused(self) -> Option<bool> {
+        match self {
+            CanaryMove::Lock | CanaryMove::Pause => Some(true),
+            CanaryMove::Unpause => Some(false),
+            CanaryMove::Wait | CanaryMove::Ready => None,
+        }
+    }
+}
+
 /// Returns the next move of a step with `wanted` new pods. `is_locked` says that the first lock is as the step wants it.
 #[must_use]
 pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool) -> CanaryMove {
@@ -45,9 +59,48 @@ pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool
     }
 }
 
+/// Returns true when a live Deployment has as many available pods as its strategy promises. With fewer, the locks would keep its
+/// controller from making those that are missing: a fix comes without steps.
+#[must_use]
+pub fn has_its_pods(live: &Value, replicas: i64) -> bool {
+    let unavailable = match live.pointer("/spec/strategy/rollingUpdate/maxUnavailable") {
+        Some(Value::String(text)) => {
+            let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<i64>().ok()).unwrap_or_default();
+            replicas.saturating_mul(percent.clamp(0, 100)) / 100
+        }
+        Some(value) => value.as_i64().unwrap_or_default(),
+        None => replicas / 4,
+    };
+    let available = live["status"]["availableReplicas"].as_i64().unwrap_or_default();
+    available > 0 && available >= replicas.saturating_sub(unavailable)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_canary_needs_the_pods_that_the_strategy_promises() {
+        let of = |unavailable: Value, available: i64| {
+            let live = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": unavailable}}},
+                "status": {"availableReplicas": available}});
+            has_its_pods(&live, 4)
+        };
+        for (unavailable, available, expected) in [
+            (json!(0), 4, true),
+            (json!(0), 3, false),
+            (json!(1), 3, true),
+            (json!("25%"), 3, true),
+            (json!("25%"), 2, false),
+            (json!("100%"), 1, true),
+            (json!("100%"), 0, false),
+            (json!("many"), 4, true),
+        ] {
+            assert_eq!(of(unavailable.clone(), available), expected, "{unavailable} {available}");
+        }
+        assert!(!has_its_pods(&json!({}), 4) && has_its_pods(&json!({"status": {"availableReplicas": 3}}), 4));
+    }
 
     #[test]
     fn a_step_is_locked_first_then_filled_then_paused() {

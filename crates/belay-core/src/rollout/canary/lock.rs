@@ -11,9 +11,6 @@ const MIN_READY_SECONDS: i64 = 315_360_000;
 /// The deadline that the API server wants above that. belay judges a step by the manifest's own deadline.
 const DEADLINE_SECONDS: i64 = MIN_READY_SECONDS + 86_400;
 
-/// The fields of `spec` that are belay's while a canary is under way.
-const FIELDS: [&str; 4] = ["strategy", "minReadySeconds", "progressDeadlineSeconds", "paused"];
-
 /// The step of a canary that is under way, as an annotation of the Deployment says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CanaryMark {
@@ -24,10 +21,14 @@ pub struct CanaryMark {
 }
 
 impl CanaryMark {
-    /// Returns the step of the canary of a live Deployment; `None` if none is under way.
+    /// Returns the step of the canary of a live Deployment; `None` if none is under way. The annotation alone says nothing: an
+    /// undo with kubectl brings back the annotations of a revision, and anybody may write one.
     #[must_use]
     pub fn on(live: &Value) -> Option<CanaryMark> {
-        marks::read(live, marks::CANARY_STEP)
+        let spec = &live["spec"];
+        let is_locked =
+            spec["minReadySeconds"] == MIN_READY_SECONDS || spec["progressDeadlineSeconds"] == DEADLINE_SECONDS;
+        marks::read(live, marks::CANARY_STEP).filter(|_| is_locked)
     }
 }
 
@@ -43,19 +44,27 @@ pub struct CanaryLock {
 }
 
 impl CanaryLock {
+    /// Returns the locks of the canary that is under way on a live Deployment; `None` if none is.
+    #[must_use]
+    pub fn on(live: &Value) -> Option<CanaryLock> {
+        let mark = CanaryMark::on(live)?;
+        let pods = live.pointer("/spec/strategy/rollingUpdate/maxSurge").and_then(Value::as_i64).unwrap_or(1);
+        Some(CanaryLock { mark, pods: pods.max(1), paused: live["spec"]["paused"] == true })
+    }
+
     /// Returns a body with the locks in place of the manifest's own fields.
     #[must_use]
     pub fn onto(&self, mut body: Value) -> Value {
         if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
             spec.extend(self.fields());
         }
-        say_step(&mut body, Some(&marks::written(&self.mark)));
+        marks::say(&mut body["metadata"], "annotations", marks::CANARY_STEP, Some(&marks::written(&self.mark)));
         body
     }
 
     /// Returns true when a live Deployment has the locks of this step. `paused` is the second one, and not compared.
     #[must_use]
-    pub fn is_first_on(&self, live: &Value) -> bool {
+    pub fn is_first_held_by(&self, live: &Value) -> bool {
         let spec = &live["spec"];
         self.fields().iter().filter(|(name, _)| *name != "paused").all(|(name, value)| spec[name] == *value)
             && CanaryMark::on(live) == Some(self.mark)
@@ -77,22 +86,11 @@ impl CanaryLock {
 /// Returns a body of the manifest with the locks of the canary that is under way on a live Deployment, if one is: they are no
 /// drift.
 #[must_use]
-pub fn keep_lock(mut body: Value, live: &Value) -> Value {
-    let Some(mark) = CanaryMark::on(live) else { return body };
-    if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
-        for name in FIELDS {
-            match live["spec"].get(name) {
-                Some(value) => spec.insert(name.to_owned(), value.clone()),
-                None => spec.remove(name),
-            };
-        }
+pub fn keep_lock(body: Value, live: &Value) -> Value {
+    match CanaryLock::on(live) {
+        Some(lock) => lock.onto(body),
+        None => body,
     }
-    say_step(&mut body, Some(&marks::written(&mark)));
-    body
-}
-
-fn say_step(body: &mut Value, said: Option<&str>) {
-    marks::say(&mut body["metadata"], "annotations", marks::CANARY_STEP, said);
 }
 
 #[cfg(test)]
@@ -126,7 +124,7 @@ mod tests {
     #[test]
     fn locks_that_somebody_has_changed_are_seen() {
         let live = lock(true).onto(manifest());
-        assert!(lock(true).is_first_on(&live) && lock(false).is_first_on(&live));
+        assert!(lock(true).is_first_held_by(&live) && lock(false).is_first_held_by(&live));
         for (path, value) in [
             ("/spec/minReadySeconds", json!(0)),
             ("/spec/strategy/rollingUpdate/maxSurge", json!(3)),
@@ -135,10 +133,10 @@ mod tests {
         ] {
             let mut changed = live.clone();
             *changed.pointer_mut(path).unwrap() = value;
-            assert!(!lock(true).is_first_on(&changed), "{path}");
+            assert!(!lock(true).is_first_held_by(&changed), "{path}");
         }
         let next = CanaryLock { mark: CanaryMark { step: 2, of: 2 }, ..lock(true) };
-        assert!(!next.is_first_on(&live), "another step");
+        assert!(!next.is_first_held_by(&live), "another step");
     }
 
     #[test]
@@ -146,9 +144,15 @@ mod tests {
         let live = lock(true).onto(manifest());
         assert_eq!(keep_lock(manifest(), &live), live);
         assert_eq!(keep_lock(manifest(), &manifest()), manifest(), "no canary is under way");
-        let mut newer = manifest();
-        newer["spec"]["paused"] = json!(true);
         let open = lock(false).onto(manifest());
-        assert_eq!(keep_lock(newer, &open), open);
+        assert_eq!(keep_lock(manifest(), &open), open);
+        // An undo with kubectl brings the annotation back, and anybody may write it.
+        let mut marked = manifest();
+        marked["metadata"]["annotations"] = live["metadata"]["annotations"].clone();
+        assert_eq!((CanaryMark::on(&marked), keep_lock(manifest(), &marked)), (None, manifest()));
+        let mut edited = live.clone();
+        edited["spec"]["strategy"] = json!({"type": "Recreate"});
+        edited["spec"]["minReadySeconds"] = json!(0);
+        assert_eq!(keep_lock(manifest(), &edited)["spec"]["strategy"]["type"], "RollingUpdate");
     }
 }

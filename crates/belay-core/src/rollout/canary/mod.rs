@@ -10,7 +10,7 @@ mod lock;
 mod request;
 mod steps;
 
-pub use decision::{CanaryMove, CanaryPods, next_move};
+pub use decision::{CanaryMove, CanaryPods, has_its_pods, next_move};
 pub use lock::{CanaryLock, CanaryMark, keep_lock};
 pub use request::{CanaryAnswer, CanaryRequest, Refusal, request};
 pub use steps::{CanaryStep, CanarySteps, InvalidCanary, StepSize};

@@ -76,13 +76,14 @@ pub fn request(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rollout::canary::CanaryLock;
     use serde_json::json;
 
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
     fn live(step: usize, commit: &str) -> Value {
-        let mark = marks::written(&CanaryMark { step, of: 2 });
-        json!({"metadata": {"annotations": {marks::CANARY_STEP: mark, marks::COMMIT: commit}}})
+        let lock = CanaryLock { mark: CanaryMark { step, of: 2 }, pods: 1, paused: true };
+        lock.onto(json!({"metadata": {"annotations": {marks::COMMIT: commit}}, "spec": {}}))
     }
 
     #[test]

@@ -243,21 +243,29 @@ impl Judge {
         }
     }
 
-    /// Looks at a step of a canary as it is at `now`. The object's own deadline is one of its locks: the manifest's counts.
-    pub fn observe_step(&mut self, object: &Value, manifest: &Value, message: String, now: Timestamp) -> Waiting {
+    /// Looks at a step of a canary as it is at `now`. The object's own deadline is one of its locks: the manifest's counts, unless
+    /// the step waits for a person.
+    pub fn observe_step(
+        &mut self,
+        object: &Value,
+        manifest: &Value,
+        (on, message): (WaitingOn, String),
+        now: Timestamp,
+    ) -> Waiting {
         self.is_step = true;
         self.deadline = self.own_deadline(manifest);
         self.progress_at = self.progress_at.min(now);
         self.outages_from = self.outages_from.min(now);
         let Some(health) = health(&self.key, object) else {
-            return Waiting { on: WaitingOn::Controller, counters: self.counters(), message, until: self.due() };
+            return Waiting { on, counters: self.counters(), message, until: self.due() };
         };
         if health.observed_generation >= self.baseline.generation && !self.observed {
             self.observed = true;
             self.progress_at = now;
         }
-        self.note_progress(&Health { standing: Standing::Moving, ..health.clone() }, now);
-        self.waiting(WaitingOn::Pods, &health, &message)
+        let standing = if on == WaitingOn::Resume { Standing::Paused } else { Standing::Moving };
+        self.note_progress(&Health { standing, ..health.clone() }, now);
+        self.waiting(on, &health, &message)
     }
 
     /// Notes that the same rollout was written again, without a new beginning.

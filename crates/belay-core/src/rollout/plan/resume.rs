@@ -181,7 +181,8 @@ impl ResumeFacts<'_> {
         let scales =
             known.as_ref().is_some_and(|known| known.only_size) || self.continues_scaling && !self.continues_rollout;
         let live = self.live.filter(|live| live.ours || live.is_canary || self.continues_rollout || scales)?;
-        let is_over = (live.complete || live.settled) && !live.is_canary;
+        // A canary that failed and was left is no rollout any more.
+        let is_over = if live.is_canary { self.recorded.is_left_failed } else { live.complete || live.settled };
         if self.open.is_none() && is_over && !self.continues_rollout {
             return None;
         }

@@ -8,8 +8,8 @@ use super::kept_hold::KeptHold;
 use super::{NoRollbackTarget, RollbackTarget};
 use crate::manifest::{Manifest, ObjectKey};
 use crate::rollout::{
-    CommitId, FailurePolicy, Hold, IgnoredFields, Reason, TemplateMarks, Trigger, Workload, failure_policy, held_body,
-    marks, rolling_update, same_template, template,
+    CommitId, FailurePolicy, Hold, IgnoredFields, Reason, ReasonCode, TemplateMarks, Trigger, Workload, failure_policy,
+    held_body, marks, rolling_update, same_template, template,
 };
 
 /// The result of planning with the facts.
@@ -153,6 +153,9 @@ fn may_go_back(facts: &RollbackFacts<'_>, workload: Workload, live: &Value) -> R
     }
     if !facts.changes_template {
         return Err("only the number of pods was changed: there is no template to go back to");
+    }
+    if facts.reason.code == ReasonCode::UndoneByHand {
+        return Ok(());
     }
     match failure_policy(&facts.wanted.manifest.value(), live).unwrap_or(facts.policy) {
         FailurePolicy::Report => Err("it is only reported, as configured"),
