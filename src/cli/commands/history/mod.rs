@@ -15,7 +15,6 @@ use self::stats::Each;
 use crate::cli::Globals;
 use crate::cli::args::nearest::there_is;
 use crate::cli::args::target;
-use crate::cli::args::time_given::TimeGiven;
 use crate::cli::args::workload::Named;
 use crate::cli::exit::Exit;
 use crate::cli::output::answer::HistoryAnswer;
@@ -24,6 +23,7 @@ use crate::cli::output::{Format, age, cut, duration, plain, say, say_value, term
 use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::service::Service;
 use crate::clock::Clock;
+use crate::history::query::time_given::{TimeGiven, period};
 use crate::history::{FAILED, History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, Record, Trigger};
@@ -99,7 +99,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         output,
     } = args;
     let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
-    let (since, until) = bounds(since, until, now)?;
+    let (since, until) = period(("--since", "--until"), (since, until), now, &TimeZone::system())?;
     if stats {
         let until = until.unwrap_or(now);
         let since = since.map_or_else(|| until.checked_sub(STATS), Ok).context("the clock is before 1970")?;
@@ -138,23 +138,6 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     }
     print(&view, &records, output, now)?;
     Ok(Exit::Done)
-}
-
-/// Returns the times of `--since` and `--until`.
-fn bounds(
-    since: Option<TimeGiven>,
-    until: Option<TimeGiven>,
-    now: Timestamp,
-) -> anyhow::Result<(Option<Timestamp>, Option<Timestamp>)> {
-    let zone = TimeZone::system();
-    let since = since.map(|since| since.begin(now, &zone)).transpose().context("--since")?;
-    let until = until.map(|until| until.end(now, &zone)).transpose().context("--until")?;
-    if let (Some(since), Some(until)) = (since, until)
-        && until <= since
-    {
-        bail!("--until {until:.0} is not after --since {since:.0}: no rollout can be between them");
-    }
-    Ok((since, until))
 }
 
 /// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. An author, a
