@@ -122,6 +122,14 @@ const MANIFESTS: &[Row] = &[
         ],
     ),
     (
+        "an answer to `--server`",
+        &[
+            "src/cli/session/server/api.rs REQUEST_TIMEOUT",
+            "src/cli/session/server/api.rs LARGEST_ANSWER",
+            "src/cli/session/server/questions.rs RECORDS",
+        ],
+    ),
+    (
         "looks of an analysis",
         &[
             "src/daemon/rollout/health_monitor/analysis.rs LOOKS",

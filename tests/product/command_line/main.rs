@@ -13,6 +13,7 @@ mod served;
 mod workstation;
 
 mod analysed;
+mod asking_a_server;
 mod basics;
 mod beside_kubectl;
 mod booted;
