@@ -12,14 +12,14 @@ pub(in crate::cli) enum HistoryAccess {
     /// The file, or what the cluster and Git hold of it.
     Here(HistoryView),
     /// That of a daemon.
-    Server(ServerApi),
+    Server(Box<ServerApi>),
 }
 
 impl HistoryAccess {
     /// Opens the history; with `--server` nothing is asked yet.
     pub(in crate::cli) async fn open(globals: &Globals, server: &ServerArgs) -> anyhow::Result<HistoryAccess> {
         match server.api(globals)? {
-            Some(api) => Ok(HistoryAccess::Server(api)),
+            Some(api) => Ok(HistoryAccess::Server(Box::new(api))),
             None => Ok(HistoryAccess::Here(HistoryView::open(globals).await?)),
         }
     }

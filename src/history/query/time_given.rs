@@ -138,7 +138,8 @@ mod tests {
         };
         assert_eq!(between("", ""), Ok((None, None)));
         assert_eq!(between("2026-11-19", "2026-11-19").unwrap().1, "2026-11-20T00:00:00Z".parse().ok());
-        let turned = "until 2026-11-30T10:00:00Z is not after since 2026-11-30T11:00:00Z: no rollout can be between them";
+        let turned =
+            "until 2026-11-30T10:00:00Z is not after since 2026-11-30T11:00:00Z: no rollout can be between them";
         assert_eq!(between("1h", "2h").unwrap_err(), turned);
         assert_eq!(between("", "9999-12-31").unwrap_err(), "until: the calendar ends before that time");
     }

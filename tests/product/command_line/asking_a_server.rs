@@ -155,7 +155,7 @@ fn answer_one(mut stream: TcpStream, answer: &str, sender: &mpsc::Sender<String>
     let _ = sender.send(String::from_utf8_lossy(&text).into_owned());
     if answer.is_empty() {
         // It says nothing, until the other side gives up.
-        stream.read(&mut part)?;
+        let _ = stream.read(&mut part)?;
     }
     stream.write_all(answer.as_bytes())
 }
@@ -170,7 +170,8 @@ fn a_server_that_misbehaves_is_explained() {
     let token = "tok-3c7f9a1e5b";
     std::fs::write(home.path().join("token"), format!("{token}\n")).unwrap();
     let (elsewhere, never_asked) = serve(with_body("200 OK", "{}"));
-    let redirect = format!("HTTP/1.1 302 Found\r\nLocation: {elsewhere}/\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    let redirect =
+        format!("HTTP/1.1 302 Found\r\nLocation: {elsewhere}/\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     let huge = format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{{\"records\":[{}", " ".repeat(65 << 20));
     for (answer, says) in [
         (redirect, "leads to another address (302 Found)"),
@@ -178,7 +179,10 @@ fn a_server_that_misbehaves_is_explained() {
         (with_body("403 Forbidden", &format!("{{\"error\":\"{token}\"}}")), "refuses the token"),
         (with_body("421 Misdirected Request", "no"), "add it to allowed_hosts"),
         (with_body("404 Not Found", "<html>"), "--server takes the URL of a daemon's pages"),
-        (with_body("500 Oops", &format!("{{\"error\":\"{token} is wrong\"}}")), "has no answer now (500 Internal Server Error): …"),
+        (
+            with_body("500 Oops", &format!("{{\"error\":\"{token} is wrong\"}}")),
+            "has no answer now (500 Internal Server Error): …",
+        ),
         (with_body("200 OK", "<html>login</html>"), "the answer is not one of belay"),
         (with_body("200 OK", "{\"records\":[{\"id\":\"x\"}],\"missing\":[]}"), "the answer is not one of belay"),
         (with_body("200 OK", &format!("{}1", "[".repeat(100_000))), "the answer is not one of belay"),

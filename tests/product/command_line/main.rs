@@ -14,6 +14,7 @@ mod workstation;
 
 mod analysed;
 mod asking_a_server;
+mod assistant;
 mod basics;
 mod beside_kubectl;
 mod booted;

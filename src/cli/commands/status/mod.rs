@@ -105,7 +105,7 @@ struct StatusQuery {
 }
 
 /// What is printed.
-struct Shown {
+struct ShownStatus {
     /// The API server that the rows are of, if that is known.
     cluster: Option<String>,
     sources: Vec<SourceAnswer>,
@@ -152,8 +152,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
 
 impl RowFilter {
     /// Prints what was found.
-    fn say(&self, shown: Shown, output: Format) -> anyhow::Result<Exit> {
-        let Shown { cluster, sources, lines, rows, elsewhere, unanswered } = shown;
+    fn say(&self, shown: ShownStatus, output: Format) -> anyhow::Result<Exit> {
+        let ShownStatus { cluster, sources, lines, rows, elsewhere, unanswered } = shown;
         let is_no = rows.iter().any(|row| is_failed(row.state));
         match output {
             Format::Json | Format::Yaml => {
@@ -187,7 +187,7 @@ pub(in crate::cli) fn labels(selector: Option<&str>) -> String {
 }
 
 impl StatusQuery {
-    async fn shown(&self) -> anyhow::Result<Shown> {
+    async fn shown(&self) -> anyhow::Result<ShownStatus> {
         let StatusFound { memory, mut rows, unanswered } = self.rows(Revisions::Shown).await?;
         if unanswered.is_none() {
             self.check(&rows).await?;
@@ -197,7 +197,14 @@ impl StatusQuery {
         let unanswered = unanswered.map(|error| error.to_string());
         let unanswered = unanswered.map(|error| (error.clone(), self.unanswered_line(&error)));
         let elsewhere = self.elsewhere(&memory, &rows);
-        Ok(Shown { cluster: self.cluster.server().map(str::to_owned), sources, lines, rows, elsewhere, unanswered })
+        Ok(ShownStatus {
+            cluster: self.cluster.server().map(str::to_owned),
+            sources,
+            lines,
+            rows,
+            elsewhere,
+            unanswered,
+        })
     }
 
     async fn rows(&self, revisions: Revisions) -> Result<StatusFound, ClusterError> {

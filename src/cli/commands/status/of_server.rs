@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::row_filter::RowFilter;
 use super::source_lines::{self, AuthoredSubject};
-use super::{Shown, other_namespaces};
+use super::{ShownStatus, other_namespaces};
 use crate::cli::args::nearest::there_is;
 use crate::cli::args::target;
 use crate::cli::output::answer::{SourceAnswer, StatusAnswer, WorkloadAnswer};
@@ -15,7 +15,7 @@ use crate::history::Query;
 use belay_core::rollout::CommitId;
 
 /// Returns what is shown of a daemon's answer.
-pub(super) async fn shown(api: &ServerApi, filter: &RowFilter) -> anyhow::Result<Shown> {
+pub(super) async fn shown(api: &ServerApi, filter: &RowFilter) -> anyhow::Result<ShownStatus> {
     let StatusAnswer { sources, workloads, objects, .. } = api.status().await?;
     let all: Vec<WorkloadAnswer> = workloads.into_iter().chain(objects).collect();
     let (mut rows, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|row| filter.is_here(&row.object));
@@ -38,7 +38,7 @@ pub(super) async fn shown(api: &ServerApi, filter: &RowFilter) -> anyhow::Result
     let is_whole = filter.workload.is_none() && filter.commit.is_none();
     let others = others.iter().map(|row| row.state).filter(|state| filter.wants(*state));
     let elsewhere = if is_whole { other_namespaces::line(others) } else { None };
-    Ok(Shown { cluster, sources, lines, rows, elsewhere, unanswered: None })
+    Ok(ShownStatus { cluster, sources, lines, rows, elsewhere, unanswered: None })
 }
 
 /// Refuses a workload that the daemon has not applied, naming those that it has.

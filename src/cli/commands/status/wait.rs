@@ -247,10 +247,7 @@ fn untouched_by(
     if !here {
         return Ok(None);
     }
-    let lines = vec![
-        nothing_to_wait_for(&id),
-        why::nothing(history, git, &id, &why::BlockedSources::new())?,
-    ];
+    let lines = vec![nothing_to_wait_for(&id), why::nothing(history, git, &id, &why::BlockedSources::new())?];
     Ok(Some(Through { exit: Exit::Done, commit: id, records: Vec::new(), lines }))
 }
 

@@ -219,7 +219,8 @@ fn waits_for_somebody(record: &Record, row: &WorkloadAnswer) -> Option<String> {
 fn has_come_everywhere(arrived: &BTreeMap<String, Timestamp>, sources: &[SourceAnswer]) -> bool {
     let Some(last) = arrived.values().max() else { return false };
     let others = sources.iter().filter(|source| !arrived.contains_key(&source.source));
-    let mut others = others.map(|source| source.trouble.is_none() && source.looked.is_some_and(|looked| looked > *last));
+    let mut others =
+        others.map(|source| source.trouble.is_none() && source.looked.is_some_and(|looked| looked > *last));
     others.all(|has_looked| has_looked)
 }
 

@@ -10,7 +10,7 @@ use http_body_util::Full;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::refusal::{Asked, ServerError, meaning};
+use super::refusal::{AskedQuestion, ServerError, meaning};
 use super::{ServerArgs, ServerUrl};
 use crate::cli::Globals;
 use crate::config::read_secret;
@@ -80,7 +80,7 @@ impl ServerApi {
         let (status, body) = self.exchange(&address).await?;
         if status != StatusCode::OK {
             let token_file = self.token_file.as_ref().map(|file| file.display().to_string());
-            let asked = Asked { address: &address, host: self.url.host(), token_file: token_file.as_deref() };
+            let asked = AskedQuestion { address: &address, host: self.url.host(), token_file: token_file.as_deref() };
             return Err(self.hidden(meaning(&asked, status, &body)));
         }
         serde_json::from_slice(&body).map_err(|error| {
@@ -100,12 +100,9 @@ impl ServerApi {
         }
         let request = request.body(Full::new(Bytes::new()));
         let request = request.map_err(|error| ServerError::Refused(format!("{address}: {error}")))?;
-        let answer = match timeout(self.limit, exchange(&self.client, request, LARGEST_ANSWER)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let limit = crate::config::Span(self.limit);
-                return Err(ServerError::Away(format!("{address} did not answer within {limit} (--request-timeout)")));
-            }
+        let Ok(answer) = timeout(self.limit, exchange(&self.client, request, LARGEST_ANSWER)).await else {
+            let limit = crate::config::Span(self.limit);
+            return Err(ServerError::Away(format!("{address} did not answer within {limit} (--request-timeout)")));
         };
         let answer = answer.map_err(|error| self.hidden(unanswered(address, &error)))?;
         Ok((answer.status(), answer.into_body()))
@@ -133,8 +130,9 @@ fn unanswered(address: &str, error: &ExchangeError) -> ServerError {
             ServerError::Refused(format!("{address} can't be reached: {}", shown(why)))
         }
         ExchangeError::Unreachable(why) => ServerError::Away(format!("{address} can't be reached: {}", shown(why))),
-        error @ ExchangeError::BrokenOff { .. } => {
-            ServerError::Away(format!("{address}: {}; a smaller --limit has a smaller answer", shown(&error.to_string())))
-        }
+        error @ ExchangeError::BrokenOff { .. } => ServerError::Away(format!(
+            "{address}: {}; a smaller --limit has a smaller answer",
+            shown(&error.to_string())
+        )),
     }
 }

@@ -8,7 +8,9 @@ mod api;
 mod questions;
 mod refusal;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::io;
+use std::path::{PathBuf, absolute};
 
 pub(in crate::cli) use address::ServerUrl;
 pub(in crate::cli) use api::ServerApi;
@@ -26,4 +28,18 @@ pub struct ServerArgs {
     /// Trust the certificate authorities in this file, too
     #[arg(long, value_name = "FILE", requires = "server")]
     pub(super) ca_file: Option<PathBuf>,
+}
+
+impl ServerArgs {
+    /// Returns the same options as words, for a command in another folder.
+    pub(in crate::cli) fn words(&self) -> io::Result<Vec<OsString>> {
+        let ServerArgs { server, token_file, ca_file } = self;
+        let mut words: Vec<OsString> = server.iter().map(|url| OsString::from(format!("--server={url}"))).collect();
+        for (option, file) in [("--token-file", token_file), ("--ca-file", ca_file)] {
+            if let Some(file) = file {
+                words.extend([OsString::from(option), absolute(file)?.into_os_string()]);
+            }
+        }
+        Ok(words)
+    }
 }

@@ -24,12 +24,12 @@ pub(in crate::cli) enum ServerError {
 
 /// The body of a refusal.
 #[derive(Deserialize)]
-struct Body {
+struct ErrorBody {
     error: String,
 }
 
 /// The facts about the question that its refusal is explained by.
-pub(super) struct Asked<'a> {
+pub(super) struct AskedQuestion<'a> {
     /// The address of the question.
     pub(super) address: &'a str,
     /// The name of the host.
@@ -39,9 +39,9 @@ pub(super) struct Asked<'a> {
 }
 
 /// Returns the meaning of an answer with this status, which is none of success.
-pub(super) fn meaning(asked: &Asked<'_>, status: StatusCode, body: &[u8]) -> ServerError {
-    let Asked { address, host, token_file } = asked;
-    let own = serde_json::from_slice(body).ok().map(|Body { error }| plain_line(&error, SHOWN));
+pub(super) fn meaning(asked: &AskedQuestion<'_>, status: StatusCode, body: &[u8]) -> ServerError {
+    let AskedQuestion { address, host, token_file } = asked;
+    let own = serde_json::from_slice(body).ok().map(|ErrorBody { error }| plain_line(&error, SHOWN));
     match (status.as_u16(), own) {
         (300..=399, _) => ServerError::Refused(format!(
             "{address} leads to another address ({status}), which is not followed: name that address with --server, or, if it is \
@@ -83,16 +83,29 @@ mod tests {
             (401, "", None, Refused, "asks for a login (401 Unauthorized): name a token with --token-file"),
             (403, "<html>", Some("/run/token"), Refused, "refuses the token in /run/token"),
             (421, "", None, Refused, "does not answer to the name belay.example.com: add it to allowed_hosts"),
-            (404, own, None, Nothing, "https://belay.example.com/api/v1/x: belay has seen  [2J no commit that begins so"),
+            (
+                404,
+                own,
+                None,
+                Nothing,
+                "https://belay.example.com/api/v1/x: belay has seen  [2J no commit that begins so",
+            ),
             (404, "not found", None, Refused, "--server takes the URL of a daemon's pages"),
             (400, r#"{"error":"since: not a time"}"#, None, Refused, "x: since: not a time"),
             (400, "", None, Refused, "answers with 400 Bad Request, as no daemon of belay does"),
-            (503, r#"{"error":"the history is locked"}"#, None, Away, "(503 Service Unavailable): the history is locked"),
+            (
+                503,
+                r#"{"error":"the history is locked"}"#,
+                None,
+                Away,
+                "(503 Service Unavailable): the history is locked",
+            ),
             (502, "<html>", None, Away, "is the daemon behind it running?"),
             (429, "", None, Away, "no answer now"),
             (204, "", None, Refused, "answers with 204"),
         ] {
-            let asked = Asked { address: "https://belay.example.com/api/v1/x", host: "belay.example.com", token_file };
+            let asked =
+                AskedQuestion { address: "https://belay.example.com/api/v1/x", host: "belay.example.com", token_file };
             let meant = meaning(&asked, StatusCode::from_u16(status).unwrap(), body.as_bytes());
             let text = meant.to_string();
             assert_eq!(meant, kind(text.clone()), "{status}");
