@@ -51,6 +51,7 @@
 //! | [`telemetry`] | a leaf: logs, counters, and messages to systemd (`cli/commands/run/systemd` says when) | standard error, systemd's socket, `/proc` |
 //! | [`blocking`] | a leaf: work that waits for a disk keeps no other task of the runtime waiting | nothing |
 //! | [`allocator`] | a leaf: the C library's allocator, which is to give freed memory back | the memory of the process |
+//! | [`http_client`] | a leaf: requests to Prometheus, and to a daemon's JSON, over HTTP: bounded, without redirects | sockets to them |
 //! | [`interim_answers`] | a leaf: the bound of the interim answers (1xx) that servers send | hyper |
 //! | [`parent_death_signal`] | a leaf: child processes end when belay is killed | the kernel |
 //! | [`plain_line`] | a leaf: texts from elsewhere as one line without control characters | nothing |
@@ -58,7 +59,7 @@
 //! | [`secrets`] | a leaf: the texts that are never shown of an answer | nothing |
 //! | [`regular_file`] | files that are read as a whole, regular ones only and up to a limit | those files |
 //! | [`systemd_unit`] | a leaf: the paths that a unit of systemd hides from its service, and the credentials that it hands over | nothing |
-//! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports and by notices | `ca_file`, the certificates of the machine |
+//! | [`tls`] | a leaf: the authorities that are trusted over TLS, by the Git transports, by notices and by `http_client` | `ca_file`, the certificates of the machine |
 //! | [`state_folder`] | a leaf: the state folder, which is not written where something else has taken its place | that folder |
 //! | [`backoff`] | a leaf: how long is waited before something is tried again | nothing |
 //! | [`clock`] | a leaf: the present time | the clock |
@@ -189,6 +190,7 @@ pub mod config;
 pub mod daemon;
 pub mod git;
 pub mod history;
+pub mod http_client;
 pub mod interim_answers;
 pub mod notices;
 pub mod parent_death_signal;

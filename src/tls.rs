@@ -1,4 +1,4 @@
-//! A leaf: whom belay trusts over TLS, to Git servers and to receivers of notices. rustls with ring, as for the cluster.
+//! A leaf: whom belay trusts over TLS, to Git servers, receivers of notices, Prometheus and other daemons. rustls with ring, as for the cluster.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +33,17 @@ pub fn read_authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, Str
         Ok(found) => Ok(found),
         Err(error) => Err(format!("it can't be read as PEM: {error}")),
     }
+}
+
+/// Returns these authorities and those of a `ca_file`.
+///
+/// # Errors
+/// As [`read_authorities`], and if a certificate can't be used as an authority.
+pub fn with_authorities(mut roots: RootCertStore, file: &Path) -> Result<RootCertStore, String> {
+    for authority in read_authorities(file)? {
+        roots.add(authority).map_err(|error| error.to_string())?;
+    }
+    Ok(roots)
 }
 
 /// Returns the configuration of a client that trusts these authorities.

@@ -80,6 +80,8 @@ enum Command {
     History(commands::history::Args),
     /// Show one commit: its objects, outcomes and evidence
     Show(commands::show::Args),
+    /// Answer an assistant by the Model Context Protocol
+    Mcp(commands::mcp::Args),
     /// Release a hold, and apply the held manifest again
     Retry(commands::retry::Args),
     /// Replace the pods of a ReplicationController one by one
@@ -194,6 +196,7 @@ async fn run(cli: Cli) -> anyhow::Result<Exit> {
         Command::Status(args) => commands::status::run(&globals, args).await,
         Command::History(args) => commands::history::run(&globals, args).await,
         Command::Show(args) => commands::show::run(&globals, args).await,
+        Command::Mcp(args) => commands::mcp::run(&globals, args).await,
         Command::Retry(args) => commands::retry::run(&globals, args).await,
         Command::RollingUpdate(args) => commands::rolling_update::run(&globals, *args).await,
         Command::Undo(args) => commands::undo::run(&globals, args).await,

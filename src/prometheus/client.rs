@@ -1,6 +1,5 @@
 //! Prometheus over HTTP: no redirects are followed, and size and time of an answer have limits.
 
-use std::error::Error as _;
 use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,11 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use belay_core::rollout::analysis::Sample;
 use bytes::Bytes;
 use http::{HeaderValue, Request, header};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http_body_util::Full;
 use jiff::Timestamp;
 use rustls::RootCertStore;
 use tokio::sync::Semaphore;
@@ -24,17 +19,16 @@ use super::answer::samples;
 use super::{Answer, InstantQuery, PrometheusError};
 use crate::blocking::blocking;
 use crate::config::{AnalysisConfig, read_secret};
+use crate::http_client::{ExchangeError, HttpClient, authorization as header_value, bearer, client_of, exchange};
 use crate::plain_line::plain_line;
 use crate::secrets::Secrets;
-use crate::tls::{client_config, machine_roots, read_authorities};
+use crate::tls::{machine_roots, with_authorities};
 use crate::user_agent::AGENT;
 
 /// The longest time of one query, from the connection to the last byte of the answer.
 pub const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of queries that are asked at once.
 pub const QUERIES_AT_ONCE: usize = 8;
-/// The time for which an idle connection is kept.
-const IDLE: Duration = Duration::from_secs(20);
 /// The largest answer, in bytes.
 pub const LARGEST_ANSWER: usize = 4 << 20;
 /// The most characters that are shown of an error.
@@ -49,8 +43,6 @@ pub struct PrometheusClient {
     /// The queries that may be asked at once: thousands of workloads may bake together, and Prometheus answers some 20 at a time.
     queries: Semaphore,
 }
-
-type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
 impl Default for PrometheusClient {
     fn default() -> PrometheusClient {
@@ -96,60 +88,43 @@ impl PrometheusClient {
         let body = form(query, at);
         let request = request.body(Full::new(Bytes::from(body))).map_err(|error| hidden(&error.to_string()))?;
         let client = blocking(|| self.client(analysis))?;
-        let response = client.request(request).await.map_err(|error| hidden(&unreachable(&error)))?;
-        let status = response.status().as_u16();
-        let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await.map_err(|error| {
-            let limit = LARGEST_ANSWER >> 20;
-            hidden(&format!("the answer broke off, or is larger than {limit} MiB: {error}"))
+        let answer = exchange(&client, request, LARGEST_ANSWER).await.map_err(|error| match error {
+            ExchangeError::Unreachable(why) => hidden(&format!("Prometheus can't be reached: {why}")),
+            error => hidden(&error.to_string()),
         })?;
-        samples(status, &body.to_bytes()).map_err(|PrometheusError(why)| hidden(&why))
+        samples(answer.status().as_u16(), answer.body()).map_err(|PrometheusError(why)| hidden(&why))
     }
 
     /// Returns the client of an analysis. One with an authority of its own reads it for each query.
     fn client(&self, analysis: &AnalysisConfig) -> Result<HttpClient, PrometheusError> {
         let roots = || self.roots.get_or_init(machine_roots).clone();
         let Some(file) = &analysis.ca_file else {
-            return Ok(self.client.get_or_init(|| client_of(roots())).clone());
+            return Ok(self.client.get_or_init(|| client_of(roots(), QUERIES_AT_ONCE)).clone());
         };
         let failed = |why: String| PrometheusError(format!("ca_file {}: {why}", file.display()));
-        let mut roots = roots();
-        for authority in read_authorities(file).map_err(failed)? {
-            roots.add(authority).map_err(|error| failed(error.to_string()))?;
-        }
-        Ok(client_of(roots))
+        Ok(client_of(with_authorities(roots(), file).map_err(failed)?, QUERIES_AT_ONCE))
     }
-}
-
-fn client_of(roots: RootCertStore) -> HttpClient {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    let connector = HttpsConnector::from((tcp, client_config(roots)));
-    let mut builder = Client::builder(TokioExecutor::new());
-    builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(QUERIES_AT_ONCE);
-    builder.build(connector)
 }
 
 /// Returns the credentials of an analysis, and the texts that are shown to nobody.
 fn authorization(analysis: &AnalysisConfig) -> Result<(Option<HeaderValue>, Secrets), PrometheusError> {
     let mut secrets = Secrets::default();
-    let text = match (&analysis.token_file, &analysis.username, &analysis.password_file) {
+    let value = match (&analysis.token_file, &analysis.username, &analysis.password_file) {
         (Some(file), ..) => {
             let token = read_secret(file).map_err(PrometheusError)?;
             secrets.add(&token);
-            format!("Bearer {}", token.trim())
+            bearer(&token)
         }
         (None, Some(user), Some(file)) => {
             let password = read_secret(file).map_err(PrometheusError)?;
             let password = password.trim_end_matches(['\r', '\n']);
             secrets.add_password(user, password);
-            format!("Basic {}", STANDARD.encode(format!("{user}:{password}")))
+            header_value(&format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
         }
         _ => return Ok((None, secrets)),
     };
-    let mut value = HeaderValue::from_str(&text)
-        .map_err(|_| PrometheusError("the credentials can't be written into a request".to_owned()))?;
-    value.set_sensitive(true);
-    Ok((Some(value), secrets))
+    let unusable = || PrometheusError("the credentials can't be written into a request".to_owned());
+    Ok((Some(value.ok_or_else(unusable)?), secrets))
 }
 
 /// Returns the body of a query.
@@ -160,13 +135,4 @@ fn form(query: &str, at: Option<Timestamp>) -> String {
         form.append_pair("time", &at.to_string());
     }
     form.finish()
-}
-
-fn unreachable(error: &hyper_util::client::legacy::Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text = error.to_string();
-        cause = error.source();
-    }
-    format!("Prometheus can't be reached: {text}")
 }

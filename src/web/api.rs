@@ -105,9 +105,10 @@ pub(super) async fn show(room: &Room, digits: String) -> Result<ShowAnswer, Prob
             "It changed no manifest that a source follows, or a newer commit took its place; `belay show` may know more."
                 .to_owned()
         });
-        let commit = history.commit(&id)?;
+        let (commit, arrived) = (history.commit(&id)?, history.arrived(&id)?);
         let records = answers(history, &records)?.into_iter().map(|answer| ShownRecord::of(history, answer, LOOKS));
-        Ok(Ok(ShowAnswer { commit, records: records.collect::<Result<_, _>>()?, why, missing: Vec::new() }))
+        let records = records.collect::<Result<_, _>>()?;
+        Ok(Ok(ShowAnswer { commit, records, arrived, why, missing: Vec::new() }))
     });
     found.await?.map_err(|ids| match ids.as_slice() {
         [] => Problem::Nothing("belay has seen no commit that begins so".to_owned()),

@@ -123,7 +123,7 @@ mod tests {
         let document = document();
         let parameters = document["paths"]["/api/v1/history"]["get"]["parameters"].as_array().unwrap().clone();
         let names: Vec<&str> = parameters.iter().map(|one| one["name"].as_str().unwrap()).collect();
-        assert!(["author", "before", "limit", "since"].iter().all(|name| names.contains(name)), "{names:?}");
+        assert!(["author", "before", "limit", "since", "until"].iter().all(|name| names.contains(name)), "{names:?}");
         assert!(parameters.iter().all(|one| one["description"].as_str().is_some_and(|text| !text.is_empty())));
     }
 }

@@ -3,13 +3,14 @@
 use axum::extract::FromRequestParts;
 use axum::extract::Query as Parameters;
 use http::request::Parts;
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
-use crate::config::Span;
+use crate::history::query::time_given::{TimeGiven, period};
 use crate::history::{By, FAILED, Query, StatsQuery};
 use belay_core::rollout::{Outcome, RecordId};
 
@@ -49,8 +50,11 @@ pub(super) struct HistoryAsked {
     pub commit: Option<String>,
     /// Only commits by somebody in whose name or address this stands.
     pub author: Option<String>,
-    /// Only what was taken up in this last time: `2h`, `7d`.
+    /// Only rollouts that began at this time or later: `2h`, `7d`, `2026-11-19`, `2026-11-19T08:00:00Z`; a date is one of the
+    /// time zone of the daemon's machine.
     pub since: Option<String>,
+    /// Only rollouts that began before this time, or on this day or earlier; written as for `since`.
+    pub until: Option<String>,
     /// `true`: only what failed.
     pub failed: bool,
     /// `true`: also what did not change.
@@ -64,10 +68,12 @@ pub(super) struct HistoryAsked {
 impl HistoryAsked {
     /// Returns the question, at this time.
     pub(super) fn query(self, now: Timestamp) -> Result<Query, Problem> {
-        let HistoryAsked { source, name, kind, namespace, commit, author, since, failed, all, limit, before } = self;
+        let HistoryAsked { source, name, kind, namespace, commit, author, since, until, failed, all, limit, before } =
+            self;
         if kind.is_some() && name.is_none() {
             return Err(Problem::Unclear("kind is asked for together with name only".to_owned()));
         }
+        let (since, until) = asked_period(since.as_deref(), until.as_deref(), now)?;
         let outcomes = Outcome::ALL.into_iter().filter(|outcome| match (failed, all) {
             (true, _) => FAILED.contains(outcome),
             (false, true) => true,
@@ -80,7 +86,8 @@ impl HistoryAsked {
             namespace,
             commit,
             author,
-            since: since.map(|since| ago(&since, now)).transpose()?,
+            since,
+            until,
             outcomes: outcomes.collect(),
             older_than: before.map(RecordId),
             limit: Some(limit.unwrap_or(RECORDS).min(MOST_RECORDS)),
@@ -95,8 +102,10 @@ impl HistoryAsked {
 pub(super) struct StatsAsked {
     /// Only this source.
     pub source: Option<String>,
-    /// The period of the numbers: `7d`; 30 days by default.
+    /// The beginning of the period of the numbers, written as for the history; 30 days before its end by default.
     pub since: Option<String>,
+    /// The end of the period; now by default.
+    pub until: Option<String>,
     /// One line for each source, workload or month.
     pub by: StatsGroup,
 }
@@ -117,22 +126,29 @@ pub(super) enum StatsGroup {
 impl StatsAsked {
     /// Returns the question, at this time.
     pub(super) fn query(self, now: Timestamp) -> Result<StatsQuery, Problem> {
-        let since = match &self.since {
-            Some(since) => ago(since, now)?,
-            None => now.checked_sub(STATS).unwrap_or(Timestamp::MIN),
-        };
+        let (since, until) = asked_period(self.since.as_deref(), self.until.as_deref(), now)?;
+        let until = until.unwrap_or(now);
+        let since = since.unwrap_or_else(|| until.checked_sub(STATS).unwrap_or(Timestamp::MIN));
         let by = match self.by {
             StatsGroup::Source => By::Source,
             StatsGroup::Workload => By::Workload,
             StatsGroup::Month => By::Month,
         };
-        Ok(StatsQuery { source: self.source, since, until: now, by })
+        Ok(StatsQuery { source: self.source, since, until, by })
     }
 }
 
-/// Returns the time that is so long ago.
-fn ago(span: &str, now: Timestamp) -> Result<Timestamp, Problem> {
-    let unclear = |why: String| Problem::Unclear(format!("since: {why}"));
-    let Span(span) = span.parse().map_err(|error| unclear(format!("{error}")))?;
-    now.checked_sub(span).map_err(|_| unclear("that is before all time".to_owned()))
+/// Returns the moments at which the requested period begins and ends.
+fn asked_period(
+    since: Option<&str>,
+    until: Option<&str>,
+    now: Timestamp,
+) -> Result<(Option<Timestamp>, Option<Timestamp>), Problem> {
+    let read = |name: &str, text: Option<&str>| {
+        let given = text.map(str::parse::<TimeGiven>).transpose();
+        given.map_err(|why| Problem::Unclear(format!("{name} {:?}: {why}", text.unwrap_or_default())))
+    };
+    let given = (read("since", since)?, read("until", until)?);
+    let period = period(("since", "until"), given, now, &TimeZone::system());
+    period.map_err(|error| Problem::Unclear(error.to_string()))
 }

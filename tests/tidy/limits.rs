@@ -122,6 +122,24 @@ const MANIFESTS: &[Row] = &[
         ],
     ),
     (
+        "a session of `belay mcp`",
+        &[
+            "src/cli/commands/mcp/line.rs LINE",
+            "src/cli/commands/mcp/tools.rs TEXT",
+            "src/cli/commands/mcp/call.rs CALL",
+            "src/cli/commands/mcp/call.rs RESULT",
+            "src/cli/commands/mcp/session.rs CALLS",
+        ],
+    ),
+    (
+        "an answer to `--server`",
+        &[
+            "src/cli/session/server/api.rs REQUEST_TIMEOUT",
+            "src/cli/session/server/api.rs LARGEST_ANSWER",
+            "src/cli/session/server/questions.rs RECORDS",
+        ],
+    ),
+    (
         "looks of an analysis",
         &[
             "src/daemon/rollout/health_monitor/analysis.rs LOOKS",

@@ -6,5 +6,4 @@ pub(in crate::cli) mod command_line;
 pub(in crate::cli) mod nearest;
 pub(in crate::cli) mod selector;
 pub(in crate::cli) mod target;
-pub(in crate::cli) mod time_given;
 pub(in crate::cli) mod workload;

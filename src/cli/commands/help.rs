@@ -7,7 +7,7 @@ use clap::Command;
 /// The groups of commands. A command that is in none of them stands at the end.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Get started", &["demo", "run", "cluster"]),
-    ("Inspect", &["status", "history", "show"]),
+    ("Inspect", &["status", "history", "show", "mcp"]),
     ("Roll back and hold", &["undo", "retry", "suspend", "resume-sync", "promote", "abort", "sync"]),
     ("Edit manifests", &["set", "scale", "new"]),
     ("Operate workloads", &["pause", "resume", "restart", "rolling-update"]),

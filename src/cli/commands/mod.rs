@@ -8,6 +8,7 @@ pub(in crate::cli) mod help;
 pub(in crate::cli) mod history;
 pub(in crate::cli) mod import;
 pub(in crate::cli) mod man;
+pub(in crate::cli) mod mcp;
 pub(in crate::cli) mod new;
 pub(in crate::cli) mod notify_test;
 pub(in crate::cli) mod pause;

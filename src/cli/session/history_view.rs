@@ -109,6 +109,11 @@ impl HistoryView {
         Ok(records)
     }
 
+    /// Returns the same as programs read them.
+    pub(in crate::cli) fn answers(&self, query: &Query) -> anyhow::Result<Vec<RecordAnswer>> {
+        Ok(self.records(query)?.iter().map(|record| self.answer(record)).collect())
+    }
+
     /// Returns a record as programs read it.
     pub(in crate::cli) fn answer(&self, record: &Record) -> RecordAnswer {
         RecordAnswer::of(&self.history, record, self.told(&record.commit))

@@ -55,6 +55,20 @@ impl Repositories {
         Ok(self.here.as_ref().map(|here| here.look_up(digits)).transpose()?.flatten())
     }
 
+    /// Returns the commit that a name means; `None` if it is the beginning of an id that nobody here knows.
+    pub(in crate::cli) fn named(&self, name: &str) -> anyhow::Result<Option<CommitId>> {
+        if let Ok(id) = name.parse() {
+            return Ok(Some(id));
+        }
+        let is_id = name.bytes().all(|digit| digit.is_ascii_hexdigit());
+        match self.look_up(name) {
+            Ok(Some(commit)) => Ok(Some(commit.id)),
+            Ok(None) | Err(_) if is_id => Ok(None),
+            Ok(None) => anyhow::bail!("there is no commit {name:?} in a working copy here; name it by its id"),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the paths that a commit changed against its first parent, from the root; a few of them.
     pub(in crate::cli) fn paths(&self, commit: &Commit) -> Result<Vec<String>, GitError> {
         for (_, mirror) in &self.mirrors {
@@ -65,6 +79,13 @@ impl Repositories {
         }
         Ok(Vec::new())
     }
+}
+
+/// Returns the commit that a name means to a command without the daemon's mirrors: an id, or a revision of the working copy
+/// here. `None` if it is the beginning of an id that nobody here knows.
+pub(in crate::cli) fn working_copy_commit(name: &str) -> anyhow::Result<Option<CommitId>> {
+    let here = WorkingCopy::open(Path::new(".")).ok();
+    Repositories { mirrors: Vec::new(), here }.named(name)
 }
 
 /// Returns the error for digits that fit several commits, with the facts about each of them.

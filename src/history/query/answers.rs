@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::step_details;
 use crate::history::{History, HistoryError, Spread, Stats};
@@ -18,7 +18,7 @@ use belay_core::rollout::{
 };
 
 /// The output of `belay history`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HistoryAnswer {
     /// The rollouts, the newest first.
     pub records: Vec<RecordAnswer>,
@@ -27,7 +27,7 @@ pub struct HistoryAnswer {
 }
 
 /// The record of one manifest of one commit, with the known facts about the commit.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RecordAnswer {
     /// The record.
     #[serde(flatten)]
@@ -51,7 +51,7 @@ pub struct RecordAnswer {
 }
 
 /// The author of a commit.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AuthorAnswer {
     /// The name.
     pub name: String,
@@ -103,7 +103,7 @@ impl From<&Commit> for CommitInfo {
 }
 
 /// A record with its steps, and what its analyses have measured.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShownRecord {
     /// The record.
     #[serde(flatten)]
@@ -127,12 +127,15 @@ impl ShownRecord {
 }
 
 /// The output of `belay show COMMIT`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ShowAnswer {
     /// The commit; null if only its id is known.
     pub commit: Option<Commit>,
     /// The records of its manifests, the oldest first.
     pub records: Vec<ShownRecord>,
+    /// When the commit came to each source that has it, by the names of the sources.
+    #[serde(default)]
+    pub arrived: BTreeMap<String, Timestamp>,
     /// The reason for which there are no records; null if there are.
     pub why: Option<String>,
     /// The facts that are missing, because the daemon's history is not here; empty if it is.
@@ -140,7 +143,7 @@ pub struct ShowAnswer {
 }
 
 /// The output of `belay history --stats`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatsAnswer {
     /// The time from which on rollouts are counted, by their beginning.
@@ -155,7 +158,7 @@ pub struct StatsAnswer {
 }
 
 /// The numbers of one source, workload or month.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LineAnswer {
     /// The subject: `shop`, `shop: Deployment shop/web`, `2026-11`.
@@ -216,7 +219,7 @@ pub fn failure_rate(line: &Stats) -> f64 {
 }
 
 /// The distribution of times, in seconds.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpreadAnswer {
     /// The number of times.
@@ -230,7 +233,7 @@ pub struct SpreadAnswer {
 }
 
 /// The output of `belay status`. With `--watch`, each workload that changes is a line of its own.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusAnswer {
     /// The API server that the workloads were read from; null in the answers of a daemon, whose sources name theirs.
@@ -247,7 +250,7 @@ pub struct StatusAnswer {
 }
 
 /// The state of one source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceAnswer {
     /// Its name.
@@ -288,7 +291,7 @@ impl SourceAnswer {
 }
 
 /// The trouble of a source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TroubleAnswer {
     /// The message.
     pub message: String,
@@ -297,7 +300,7 @@ pub struct TroubleAnswer {
 }
 
 /// The state of one workload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadAnswer {
     /// The workload.
@@ -370,6 +373,15 @@ impl WorkloadAnswer {
 }
 
 impl History {
+    /// Returns when a commit came to each source that has it.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn arrived(&self, id: &CommitId) -> Result<BTreeMap<String, Timestamp>, HistoryError> {
+        Ok(self.arrivals(id)?.into_iter().map(|arrival| (arrival.source, arrival.at)).collect())
+    }
+
     /// Returns the known facts about a commit.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ async fn by_the_schemas_of_its_document() {
         ("/api/v1/workloads?state=held", "/api/v1/workloads", None),
         ("/api/v1/history?since=7d&failed=true", "/api/v1/history", Some("history")),
         (&format!("/api/v1/commits/{}", &bad[..9]), "/api/v1/commits/{sha}", Some("show")),
+        ("/api/v1/history?since=2020-01-01&until=2020-01-02T08:00:00Z", "/api/v1/history", Some("history")),
+        ("/api/v1/stats?since=2020-01-01&until=2020-02-01", "/api/v1/stats", Some("history --stats")),
         ("/api/v1/stats?by=workload", "/api/v1/stats", Some("history --stats")),
     ] {
         let (code, answer) = ask(&web, path).await;
@@ -73,6 +75,31 @@ async fn a_page_of_records_at_a_time() {
     assert_eq!(commits, [&Value::from(first)]);
 }
 
+/// `since` and `until` are read as `belay history` reads them: a length of time, a date, a time.
+#[tokio::test(start_paused = true)]
+async fn of_a_period() {
+    let (world, _) = World::with_web().await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let (_, all) = ask(&web, "/api/v1/history").await;
+    let began: jiff::Timestamp = all["records"][0]["started"].as_str().unwrap().parse().unwrap();
+    let second = jiff::SignedDuration::from_secs(1);
+    for (period, count) in [
+        (format!("since={began}"), 1),
+        (format!("since={}", began + second), 0),
+        (format!("until={}", began + second), 1),
+        (format!("until={began}"), 0),
+        ("since=2000-01-01".to_owned(), 1),
+        ("until=2000-01-01".to_owned(), 0),
+        ("since=1d".to_owned(), 1),
+    ] {
+        let (code, answer) = ask(&web, &format!("/api/v1/history?{period}")).await;
+        assert_eq!((code, answer["records"].as_array().unwrap().len()), (200, count), "{period}: {answer:#}");
+        let (_, stats) = ask(&web, &format!("/api/v1/stats?{period}")).await;
+        let counted: u64 = stats["stats"].as_array().unwrap().iter().filter_map(|line| line["rollouts"].as_u64()).sum();
+        assert_eq!(counted, count as u64, "{period}: {stats:#}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_wrong_with_a_question_is_said() {
     let (world, first) = World::with_web().await;
@@ -81,6 +108,9 @@ async fn what_is_wrong_with_a_question_is_said() {
         ("/api/v1/history?sinse=7d", 400, "sinse"),
         ("/api/v1/history?since=yesterday", 400, "yesterday"),
         ("/api/v1/history?since=99999999999999d", 400, "since"),
+        ("/api/v1/history?until=2026-13-01", 400, "write a date (2026-11-19)"),
+        ("/api/v1/history?since=1h&until=2h", 400, "is not after since"),
+        ("/api/v1/stats?until=99999999999999d", 400, "until"),
         ("/api/v1/history?kind=Deployment", 400, "name"),
         ("/api/v1/commits/ffffffffff", 404, "no commit"),
         ("/api/v1/commits/..%2F..%2Fetc", 404, "no commit"),

@@ -68,7 +68,7 @@ async fn the_demo_tells_the_story_and_can_be_kept() {
 
     // As it was left, a push made by hand rolls out.
     let client = client(Path::new(after(&told, "export KUBECONFIG="))).await;
-    let copy = PathBuf::from(after(&told, "cd ").split(" &&").next().unwrap());
+    let copy = PathBuf::from(after(&told, "  cd ").split(" &&").next().unwrap());
     let pushed = push_image(&copy, "registry.example.com/shop/web:1.3");
     until("the push rolls out", async || {
         let live = deployment(&client).await;

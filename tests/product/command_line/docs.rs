@@ -308,6 +308,7 @@ fn every_other_block_is_what_it_says() {
                     assert_eq!(ran.code, 0, "{place}: {ran:?}");
                 }
                 "yaml fates" => drop(Script::parse(&block.text).unwrap_or_else(|error| panic!("{place}: {error}"))),
+                "json" => drop(serde_json::from_str::<serde_json::Value>(&block.text).unwrap()),
                 "yaml pipeline" | "yaml prometheus" => {
                     drop(serde_yaml::from_str::<serde_json::Value>(&block.text).unwrap())
                 }

@@ -167,6 +167,33 @@ fn keys_are_those_of_the_manifest_in_the_namespace_of_the_workload() {
     assert!(piped.code == 1 && piped.err.contains("--keys KEY,KEY"), "{piped:?}");
 }
 
+/// A kubeconfig leads to a server, and nobody asks that server without `--live`.
+#[test]
+fn keys_are_never_asked_of_the_cluster() {
+    let copy = Copy::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let server = listener.local_addr().unwrap();
+    let kubeconfig = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{{name: a, cluster: {{server: 'http://{server}'}}}}]\n\
+         users: [{{name: a, user: {{}}}}]\ncontexts: [{{name: a, context: {{cluster: a, user: a, namespace: elsewhere}}}}]\n"
+    );
+    std::fs::create_dir(copy.home.path().join(".kube")).unwrap();
+    std::fs::write(copy.home.path().join(".kube/config"), kubeconfig).unwrap();
+    for (more, code) in [
+        (&["web", "--from", "secret/keys"][..], 0),
+        (&["web", "-c", "app", "--from", "secret/made-elsewhere"], 1),
+        (&["web", "-c", "app", "--from", "secret/made-elsewhere", "--keys", "user"], 0),
+    ] {
+        let ran = copy.belay(&[&["set", "env", "--dry-run"], more].concat());
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert!(listener.accept().is_err(), "{more:?} asked the cluster");
+    }
+    let live = ["set", "env", "web", "--from", "secret/keys", "--live", "--dry-run", "--request-timeout", "1s"];
+    assert_eq!(copy.belay(&live).code, 1);
+    assert!(listener.accept().is_ok(), "the server is that of the kubeconfig");
+}
+
 #[test]
 fn variables_are_set_and_removed_in_their_lines() {
     let copy = Copy::new();

@@ -13,6 +13,8 @@ mod served;
 mod workstation;
 
 mod analysed;
+mod asking_a_server;
+mod assistant;
 mod basics;
 mod beside_kubectl;
 mod booted;

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CommitId, Revision, Workload, revisions, same_template, template};
@@ -10,7 +10,7 @@ use crate::manifest::ObjectKey;
 use crate::rollout::judge::health::{is_ready, pod_count};
 
 /// The pods of one revision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RevisionPods {
     /// The number of the revision.

@@ -18,6 +18,7 @@ use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::history::Query;
+use crate::history::query::answers::HistoryAnswer;
 use belay_core::rollout::Outcome;
 use setup::DemoSetup;
 use witness::Witness;
@@ -180,8 +181,8 @@ async fn epilogue(setup: &DemoSetup, witness: &Witness) -> anyhow::Result<()> {
     say("");
     say(format!("{bold}$ belay history deploy/web{bold:#}"));
     let query = Query { name: Some("web".to_owned()), kind: Some("Deployment".to_owned()), ..Query::default() };
-    let records = setup.history().records(&query)?;
-    history::print(&HistoryView::from(setup.history().clone()), &records, Format::Table, Clock::system().now())?;
+    let records = HistoryView::from(setup.history().clone()).answers(&query)?;
+    history::print(&HistoryAnswer { records, missing: Vec::new() }, Format::Table, Clock::system().now())?;
     say("");
     say(format!("{bold}$ kubectl rollout history deploy/web{bold:#}"));
     witness.rollout_history().await?.iter().for_each(say);

@@ -2,34 +2,43 @@
 
 use std::collections::BTreeSet;
 
+use futures::StreamExt as _;
+use futures::TryStreamExt as _;
 use jiff::Timestamp;
 
+use crate::cli::output::answer::RecordAnswer;
 use crate::cli::output::table::{Cell, Table, state};
 use crate::cli::output::{Format, age, counted, cut, duration, plain, say, terminal_width};
-use crate::cli::session::history_view::HistoryView;
+use crate::cli::session::history_access::HistoryAccess;
 use crate::history::{FAILED, Query};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ObjectState, Outcome, Record, StateCounts, Trigger};
 
 /// The number of records that are read at once in a search for commits.
 const PAGE: u32 = 1000;
+/// The number of commits that are read at a time.
+const AT_A_TIME: usize = 4;
 
 /// A commit, with the newest record of each object that it changed, the newest first.
 pub(in crate::cli) struct CommitRecords {
     pub commit: CommitId,
-    pub records: Vec<Record>,
+    pub records: Vec<RecordAnswer>,
     /// The records of corrected drift: they are no rollouts of the commit.
-    pub corrected: Vec<Record>,
+    pub corrected: Vec<RecordAnswer>,
 }
 
 /// Returns the newest commits with records that fit, at most so many, the newest first.
-pub(in crate::cli) fn newest(view: &HistoryView, query: &Query, limit: u32) -> anyhow::Result<Vec<CommitRecords>> {
+pub(in crate::cli) async fn newest(
+    view: &HistoryAccess,
+    query: &Query,
+    limit: u32,
+) -> anyhow::Result<Vec<CommitRecords>> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut order: Vec<CommitId> = Vec::new();
     let mut known: BTreeSet<CommitId> = BTreeSet::new();
     let mut older_than = None;
     while order.len() < limit {
-        let page = view.records(&Query { older_than, limit: Some(PAGE), ..query.clone() })?;
+        let page = view.records(&Query { older_than, limit: Some(PAGE), ..query.clone() }).await?;
         older_than = page.last().map(|record| record.id);
         let is_last = u32::try_from(page.len()).is_ok_and(|count| count < PAGE);
         for record in page {
@@ -41,15 +50,15 @@ pub(in crate::cli) fn newest(view: &HistoryView, query: &Query, limit: u32) -> a
             break;
         }
     }
-    let commits = order.into_iter().map(|commit| of_commit(view, query, commit));
-    let mut commits: Vec<CommitRecords> = commits.collect::<Result<_, _>>()?;
-    commits.sort_by_key(|one| std::cmp::Reverse(one.shown().iter().map(|record| record.started).max()));
+    let commits = futures::stream::iter(order).map(|commit| of_commit(view, query, commit));
+    let mut commits: Vec<CommitRecords> = commits.buffered(AT_A_TIME).try_collect().await?;
+    commits.sort_by_key(|one| std::cmp::Reverse(one.shown().iter().map(|of| of.record.started).max()));
     Ok(commits)
 }
 
 impl CommitRecords {
     /// Returns the subject of its line: its rollouts, or if there are none the corrected drift.
-    fn shown(&self) -> &[Record] {
+    fn shown(&self) -> &[RecordAnswer] {
         if self.records.is_empty() { &self.corrected } else { &self.records }
     }
 }
@@ -61,46 +70,48 @@ fn is_correction(record: &Record) -> bool {
     matches!(record.trigger, Trigger::Drift(_)) && is_well
 }
 
-fn of_commit(view: &HistoryView, query: &Query, commit: CommitId) -> anyhow::Result<CommitRecords> {
-    let all = view.records(&Query { commit: Some(commit.to_string()), limit: None, ..query.clone() })?;
-    let (corrected, all): (Vec<Record>, Vec<Record>) = all.into_iter().partition(is_correction);
+async fn of_commit(view: &HistoryAccess, query: &Query, commit: CommitId) -> anyhow::Result<CommitRecords> {
+    let query = Query { commit: Some(commit.to_string()), limit: None, ..query.clone() };
+    let all = view.answers(&query).await?.into_iter();
+    let (corrected, all): (Vec<RecordAnswer>, Vec<RecordAnswer>) = all.partition(|of| is_correction(&of.record));
     let mut seen: BTreeSet<(String, ObjectKey)> = BTreeSet::new();
-    let is_newest = |record: &Record| seen.insert((record.source.clone(), record.object.clone()));
+    let is_newest = |of: &RecordAnswer| seen.insert((of.record.source.clone(), of.record.object.clone()));
     let records = all.into_iter().filter(is_newest).collect();
     Ok(CommitRecords { commit, records, corrected })
 }
 
 /// Prints commits, the newest first.
-pub(in crate::cli) fn print(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Timestamp) {
+pub(in crate::cli) fn print(commits: &[CommitRecords], format: Format, now: Timestamp) {
     match format {
         Format::Name => commits.iter().for_each(|one| say(one.commit.as_str())),
         _ if commits.is_empty() => say("Nothing was rolled out."),
         _ => {
             let width = if format == Format::Wide { None } else { terminal_width() };
-            table(view, commits, format, now).lines_within(width).iter().for_each(say);
+            table(commits, format, now).lines_within(width).iter().for_each(say);
         }
     }
 }
 
-fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Timestamp) -> Table {
+fn table(commits: &[CommitRecords], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECTS", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
         headings.extend(["BEGAN", "SOURCES"]);
     }
     let mut table = Table::new(&headings).whole(&["OBJECTS"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
     for one in commits {
-        let (commit, records) = (&one.commit, one.shown());
-        let told = view.told(commit);
+        let (commit, shown) = (&one.commit, one.shown());
+        let told = shown.first().map(|first| (first.author.as_ref(), first.subject.as_ref())).unwrap_or_default();
+        let records: Vec<&Record> = shown.iter().map(|of| &of.record).collect();
         let began = records.iter().map(|record| record.started).min().unwrap_or(now);
         let took = records.iter().filter_map(|record| Some(record.ended?.duration_since(record.started))).max();
         let mut row: Vec<Cell> = vec![
             commit.short().into(),
             age(began, now).into(),
-            objects(records).into(),
-            outcomes(records),
+            objects(&records).into(),
+            outcomes(&records),
             took.map(duration).unwrap_or_default().into(),
-            told.as_ref().map(|told| cut(&told.author, 20)).unwrap_or_default().into(),
-            told.map(|told| cut(&told.subject, 60)).unwrap_or_default().into(),
+            told.0.map(|author| cut(&author.name, 20)).unwrap_or_default().into(),
+            told.1.map(|subject| cut(subject, 60)).unwrap_or_default().into(),
         ];
         if format == Format::Wide {
             let sources: BTreeSet<&str> = records.iter().map(|record| record.source.as_str()).collect();
@@ -108,14 +119,14 @@ fn table(view: &HistoryView, commits: &[CommitRecords], format: Format, now: Tim
             row.push(sources.into_iter().collect::<Vec<_>>().join(", ").into());
         }
         table.row(row);
-        reasons(commit, records).into_iter().for_each(|line| table.below(line));
+        reasons(commit, &records).into_iter().for_each(|line| table.below(line));
         correction(&one.corrected, now).into_iter().for_each(|line| table.below(line));
     }
     table
 }
 
 /// Returns the object that a commit changed, or how many.
-fn objects(records: &[Record]) -> String {
+fn objects(records: &[&Record]) -> String {
     match records {
         [one] => one.object.to_string(),
         several => format!("{} objects", several.len()),
@@ -123,7 +134,7 @@ fn objects(records: &[Record]) -> String {
 }
 
 /// Returns the outcome of the objects: of several, the count of each state, problems first, in the colour of the worst.
-fn outcomes(records: &[Record]) -> Cell {
+fn outcomes(records: &[&Record]) -> Cell {
     let mut counts = StateCounts::default();
     records.iter().for_each(|record| counts.count(record.outcome.state()));
     let worst = worst_first(records).first().map_or(ObjectState::Unknown, |record| record.outcome.state());
@@ -134,15 +145,15 @@ fn outcomes(records: &[Record]) -> Cell {
 }
 
 /// Returns how often drift was corrected, and when last.
-fn correction(corrected: &[Record], now: Timestamp) -> Option<String> {
-    let last = corrected.iter().max_by_key(|record| record.started)?;
+fn correction(corrected: &[RecordAnswer], now: Timestamp) -> Option<String> {
+    let last = corrected.iter().map(|of| &of.record).max_by_key(|record| record.started)?;
     let times = counted(corrected.len(), "time");
     let who = last.trigger.who().map(|who| format!(" by {}", plain(&who))).unwrap_or_default();
     Some(format!("          └ drift{who} was put right {times}, last {} ago: {}", age(last.started, now), last.object))
 }
 
-fn worst_first(records: &[Record]) -> Vec<&Record> {
-    let mut records: Vec<&Record> = records.iter().collect();
+fn worst_first<'r>(records: &[&'r Record]) -> Vec<&'r Record> {
+    let mut records = records.to_vec();
     records.sort_by_key(|record| {
         let state = record.outcome.state();
         (!state.is_wrong(), !state.is_open())
@@ -151,7 +162,7 @@ fn worst_first(records: &[Record]) -> Vec<&Record> {
 }
 
 /// Returns why the worst of them ended as it did, and how many more have a reason.
-fn reasons(commit: &CommitId, records: &[Record]) -> Vec<String> {
+fn reasons(commit: &CommitId, records: &[&Record]) -> Vec<String> {
     let explained: Vec<&Record> = worst_first(records).into_iter().filter(|record| is_explained(record)).collect();
     let Some((first, others)) = explained.split_first() else { return Vec::new() };
     let reason = first.reason.as_ref().map(|reason| plain(&reason.message)).unwrap_or_default();
@@ -174,6 +185,7 @@ pub(in crate::cli) fn is_explained(record: &Record) -> bool {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::cli::session::history_view::HistoryView;
     use crate::history::History;
     use belay_core::rollout::{Commit, Person, Reason, ReasonCode};
 
@@ -208,20 +220,20 @@ mod tests {
         Record { outcome, reason, ended, ..Record::planned(source, &id(number), object, started) }
     }
 
-    fn view(records: &[(&str, Vec<Record>)], commits: &[Commit]) -> (tempfile::TempDir, HistoryView) {
+    fn view(records: &[(&str, Vec<Record>)], commits: &[Commit]) -> (tempfile::TempDir, HistoryAccess) {
         let folder = tempfile::tempdir().unwrap();
         let now = Timestamp::from_second(10_000).unwrap();
         let (history, _) = History::open(folder.path(), now).unwrap();
         for (source, records) in records {
             history.rebuild(source, records, commits, now).unwrap();
         }
-        (folder, HistoryView::from(history))
+        (folder, HistoryView::from(history).into())
     }
 
-    fn lines(view: &HistoryView, query: &Query, limit: u32) -> Vec<String> {
-        let commits = newest(view, query, limit).unwrap();
+    fn lines(view: &HistoryAccess, query: &Query, limit: u32) -> Vec<String> {
+        let commits = futures::executor::block_on(newest(view, query, limit)).unwrap();
         let now = Timestamp::from_second(10_000).unwrap();
-        let lines = table(view, &commits, Format::Table, now).lines();
+        let lines = table(&commits, Format::Table, now).lines();
         lines.iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect()
     }
 

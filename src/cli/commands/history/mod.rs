@@ -15,18 +15,19 @@ use self::stats::Each;
 use crate::cli::Globals;
 use crate::cli::args::nearest::there_is;
 use crate::cli::args::target;
-use crate::cli::args::time_given::TimeGiven;
 use crate::cli::args::workload::Named;
 use crate::cli::exit::Exit;
-use crate::cli::output::answer::HistoryAnswer;
+use crate::cli::output::answer::{HistoryAnswer, RecordAnswer};
 use crate::cli::output::table::{Cell, Table, outcome};
 use crate::cli::output::{Format, age, cut, duration, plain, say, say_value, terminal_width};
-use crate::cli::session::history_view::HistoryView;
+use crate::cli::session::history_access::HistoryAccess;
+use crate::cli::session::server::ServerArgs;
 use crate::cli::session::service::Service;
 use crate::clock::Clock;
-use crate::history::{FAILED, History, HistoryError, Query};
+use crate::history::query::time_given::{TimeGiven, period};
+use crate::history::{FAILED, History, HistoryError, Query, StatsQuery};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, Record, Trigger};
+use belay_core::rollout::{Outcome, Trigger};
 
 /// The arguments of `belay history`.
 #[derive(clap::Args, Debug, Default)]
@@ -74,6 +75,8 @@ pub struct Args {
     /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// The default period of the numbers.
@@ -81,7 +84,7 @@ const STATS: Duration = Duration::from_secs(30 * 86_400);
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
     let now = Clock::system().now();
-    let view = HistoryView::open(globals).await?;
+    let view = HistoryAccess::open(globals, &args.server).await?;
     let Args {
         workload,
         commit,
@@ -97,13 +100,15 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         stats,
         by,
         output,
+        server: _,
     } = args;
     let by_object = objects || workload.is_some() || commit.is_some() || matches!(output, Format::Json | Format::Yaml);
-    let (since, until) = bounds(since, until, now)?;
+    let (since, until) = period(("--since", "--until"), (since, until), now, &TimeZone::system())?;
     if stats {
         let until = until.unwrap_or(now);
         let since = since.map_or_else(|| until.checked_sub(STATS), Ok).context("the clock is before 1970")?;
-        stats::print(&view.history, source, (since, until), by, output)?;
+        let query = StatsQuery { source, since, until, by: by.into() };
+        stats::print(&view.stats(&query).await?, by, output)?;
         return Ok(Exit::Done);
     }
     let kind = workload.as_ref().and_then(|named| named.kind.clone());
@@ -125,64 +130,47 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         ..Query::default()
     };
     if !by_object {
-        let commits = by_commit::newest(&view, &query, limit)?;
+        let commits = by_commit::newest(&view, &query, limit).await?;
         if commits.is_empty() {
-            check(&view, &query)?;
+            check(&view, &query).await?;
         }
-        by_commit::print(&view, &commits, output, now);
+        by_commit::print(&commits, output, now);
         return Ok(Exit::Done);
     }
-    let records = view.records(&query)?;
+    let records = view.answers(&query).await?;
     if records.is_empty() {
-        check(&view, &query)?;
+        check(&view, &query).await?;
     }
-    print(&view, &records, output, now)?;
+    print(&HistoryAnswer { records, missing: view.missing().to_vec() }, output, now)?;
     Ok(Exit::Done)
-}
-
-/// Returns the times of `--since` and `--until`.
-fn bounds(
-    since: Option<TimeGiven>,
-    until: Option<TimeGiven>,
-    now: Timestamp,
-) -> anyhow::Result<(Option<Timestamp>, Option<Timestamp>)> {
-    let zone = TimeZone::system();
-    let since = since.map(|since| since.begin(now, &zone)).transpose().context("--since")?;
-    let until = until.map(|until| until.end(now, &zone)).transpose().context("--until")?;
-    if let (Some(since), Some(until)) = (since, until)
-        && until <= since
-    {
-        bail!("--until {until:.0} is not after --since {since:.0}: no rollout can be between them");
-    }
-    Ok((since, until))
 }
 
 /// Refuses a workload, source or commit of which there is nothing at all, naming those that there are. An author, a
 /// time or an outcome without records is no error.
-fn check(view: &HistoryView, query: &Query) -> anyhow::Result<()> {
+async fn check(view: &HistoryAccess, query: &Query) -> anyhow::Result<()> {
     /// The number of newest records that are searched for a name like the typed one.
     const NEWEST: u32 = 2000;
     const ALIKE: u16 = 600;
     let Query { source, name, kind, namespace, commit, .. } = query.clone();
-    let any = |query: Query| anyhow::Ok(!view.records(&Query { limit: Some(1), ..query })?.is_empty());
-    let newest = || view.records(&Query { limit: Some(NEWEST), ..Query::default() });
+    let any = async |query: Query| anyhow::Ok(!view.records(&Query { limit: Some(1), ..query }).await?.is_empty());
+    let newest = async || view.records(&Query { limit: Some(NEWEST), ..Query::default() }).await;
     if let Some(source) = source
-        && !any(Query { source: Some(source.clone()), ..Query::default() })?
+        && !any(Query { source: Some(source.clone()), ..Query::default() }).await?
     {
-        let there: BTreeSet<String> = newest()?.into_iter().map(|record| record.source).collect();
+        let there: BTreeSet<String> = newest().await?.into_iter().map(|record| record.source).collect();
         let hint = there_is(&source, there.iter().map(|name| (name.as_str(), name.clone())), 0);
         bail!("nothing was rolled out of a source {source:?}{hint}");
     }
     if let Some(name) = name
-        && !any(Query { name: Some(name.clone()), kind, namespace: namespace.clone(), ..Query::default() })?
+        && !any(Query { name: Some(name.clone()), kind, namespace: namespace.clone(), ..Query::default() }).await?
     {
-        let there: BTreeSet<ObjectKey> = newest()?.into_iter().map(|record| record.object).collect();
+        let there: BTreeSet<ObjectKey> = newest().await?.into_iter().map(|record| record.object).collect();
         let hint = there_is(&name, there.iter().map(|key| (key.name.as_str(), target::named(key))), ALIKE);
         let place = namespace.map_or_else(String::new, |namespace| format!(" in namespace {namespace}"));
         bail!("nothing was rolled out that is called {name:?}{place}{hint}");
     }
     if let Some(commit) = commit
-        && !any(Query { commit: Some(commit.clone()), ..Query::default() })?
+        && !any(Query { commit: Some(commit.clone()), ..Query::default() }).await?
     {
         bail!("nothing was rolled out by a commit that begins with {commit:?}; belay show {commit} tells why");
     }
@@ -205,23 +193,16 @@ pub(in crate::cli) fn open(globals: &Globals) -> anyhow::Result<History> {
 }
 
 /// Prints records, the newest first.
-pub(in crate::cli) fn print(
-    view: &HistoryView,
-    records: &[Record],
-    format: Format,
-    now: Timestamp,
-) -> anyhow::Result<()> {
+pub(in crate::cli) fn print(answer: &HistoryAnswer, format: Format, now: Timestamp) -> anyhow::Result<()> {
+    let records = &answer.records;
     match format {
-        Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| view.answer(record)).collect();
-            say_value(&HistoryAnswer { records, missing: view.missing.clone() }, format)?;
-        }
-        Format::Name => records.iter().for_each(|record| say(record.commit.as_str())),
+        Format::Json | Format::Yaml => say_value(answer, format)?,
+        Format::Name => records.iter().for_each(|of| say(of.record.commit.as_str())),
         Format::Table | Format::Wide => {
             if records.is_empty() {
                 say("Nothing was rolled out.");
             } else {
-                table(view, records, format, now).lines_within(terminal_width()).iter().for_each(say);
+                table(records, format, now).lines_within(terminal_width()).iter().for_each(say);
             }
         }
     }
@@ -229,17 +210,16 @@ pub(in crate::cli) fn print(
 }
 
 /// Returns the table, with the reason of each failure below its line.
-fn table(view: &HistoryView, records: &[Record], format: Format, now: Timestamp) -> Table {
+fn table(records: &[RecordAnswer], format: Format, now: Timestamp) -> Table {
     let mut headings = vec!["COMMIT", "AGE", "OBJECT", "OUTCOME", "TOOK", "AUTHOR", "SUBJECT"];
     if format == Format::Wide {
         headings.extend(["BEGAN", "REVISION", "TRIGGER", "PLACE", "SOURCE"]);
     }
     let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["AUTHOR", "TOOK", "SUBJECT"]);
-    for record in records {
-        let known = view.told(&record.commit);
+    for RecordAnswer { record, author, subject, .. } in records {
         let took = record.ended.map(|ended| duration(ended.duration_since(record.started))).unwrap_or_default();
-        let author = known.as_ref().map(|commit| cut(&commit.author, 20)).unwrap_or_default();
-        let subject = known.map(|commit| cut(&commit.subject, 60)).unwrap_or_default();
+        let author = author.as_ref().map(|author| cut(&author.name, 20)).unwrap_or_default();
+        let subject = subject.as_ref().map(|subject| cut(subject, 60)).unwrap_or_default();
         let mut row: Vec<Cell> = vec![
             record.commit.short().into(),
             age(record.started, now).into(),

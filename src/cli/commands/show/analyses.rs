@@ -26,7 +26,7 @@ pub(super) fn looks(measurements: &[Measurement]) {
 }
 
 /// Computes the verdicts of all analyses again, and prints whether they are the recorded ones.
-pub(super) fn verify(history: &History, records: &[Record]) -> anyhow::Result<Exit> {
+pub(super) fn verify<'r>(history: &History, records: impl Iterator<Item = &'r Record>) -> anyhow::Result<Exit> {
     let (mut analyses, mut differs) = (0, false);
     for record in records {
         for analysis in verified(&history.measurements(record.id)?) {

@@ -1,6 +1,7 @@
 //! `belay show COMMIT`
 
 mod analyses;
+mod of_server;
 pub(in crate::cli) mod why;
 
 use std::collections::BTreeSet;
@@ -12,16 +13,17 @@ use super::history;
 use super::plan;
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
-use crate::cli::output::answer::ShowAnswer;
+use crate::cli::output::answer::{RecordAnswer, ShowAnswer};
 use crate::cli::output::table::{outcome, styled};
 use crate::cli::output::{Format, age, duration, plain, say, say_value};
+use crate::cli::session::history_access::HistoryAccess;
 use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::repositories::{Repositories, ambiguous};
+use crate::cli::session::server::ServerArgs;
 use crate::clock::Clock;
 use crate::history::query::answers::ShownRecord;
-use crate::history::query::step_details;
-use crate::history::{History, Query, Resolved};
-use belay_core::rollout::{Commit, CommitId, EventSeen, Evidence, PodSeen, Record, Step, StepKind, Trigger, Unnoticed};
+use crate::history::{Query, Resolved};
+use belay_core::rollout::{Commit, CommitId, EventSeen, Evidence, PodSeen, Step, StepKind, Trigger, Unnoticed};
 
 /// The number of commits that are named if the requested one is not known.
 const CANDIDATES: u32 = 5;
@@ -35,49 +37,66 @@ pub struct Args {
     #[arg(long)]
     steps: bool,
     /// Compute the verdicts of the analyses again from their measurements, and exit with 3 if one differs
-    #[arg(long, conflicts_with_all = ["output", "steps"])]
+    #[arg(long, conflicts_with_all = ["output", "steps", "server"])]
     verify: bool,
     /// Select the output format
     #[arg(short, long, value_enum, default_value_t, hide_default_value = true)]
     output: Format,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let Args { commit, steps, verify, output } = args;
-    let view = HistoryView::open(globals).await?;
+    let Args { commit, steps, verify, output, server } = args;
+    let (id, answer) = match HistoryAccess::open(globals, &server).await? {
+        HistoryAccess::Server(api) => of_server::shown(&api, &commit).await?,
+        HistoryAccess::Here(view) => {
+            let (id, answer) = shown(globals, &view, &commit).await?;
+            if verify && answer.why.is_none() {
+                let records = answer.records.iter().map(|shown| &shown.answer.record);
+                return analyses::verify(&view.history, records);
+            }
+            (id, answer)
+        }
+    };
+    print(&id, &answer, steps || output == Format::Wide, output)?;
+    Ok(Exit::Done)
+}
+
+/// Returns a commit of the history here.
+async fn shown(globals: &Globals, view: &HistoryView, digits: &str) -> anyhow::Result<(CommitId, ShowAnswer)> {
     let folder = globals.state_to_look_at()?;
     let git = Repositories::at_hand(&folder);
-    let (id, known) = meant(&view, &git, &commit)?;
-    let query = Query { commit: Some(id.to_string()), ..Query::default() };
-    let mut records = view.records(&query)?;
+    let (id, commit) = meant(view, &git, digits)?;
+    let mut records = view.answers(&Query { commit: Some(id.to_string()), ..Query::default() })?;
     records.reverse();
     let why = match records.is_empty() {
         true => Some(why::nothing(&view.history, &git, &id, &why::blocked(&folder, &view.history).await)?),
         false => None,
     };
-    if verify && why.is_none() {
-        return analyses::verify(&view.history, &records);
-    }
+    let records = records.into_iter().map(|answer| ShownRecord::of(&view.history, answer, u32::MAX));
+    let records = records.collect::<Result<_, _>>()?;
+    let arrived = view.history.arrived(&id)?;
+    Ok((id, ShowAnswer { commit, records, arrived, why, missing: view.missing.clone() }))
+}
+
+fn print(id: &CommitId, answer: &ShowAnswer, steps: bool, output: Format) -> anyhow::Result<()> {
     match output {
-        Format::Json | Format::Yaml => {
-            let records = records.iter().map(|record| ShownRecord::of(&view.history, view.answer(record), u32::MAX));
-            let records = records.collect::<Result<_, _>>()?;
-            say_value(&ShowAnswer { commit: known, records, why, missing: view.missing }, output)?;
-        }
-        Format::Name => records.iter().for_each(|record| say(record.object.to_string())),
+        Format::Json | Format::Yaml => say_value(answer, output)?,
+        Format::Name => answer.records.iter().for_each(|shown| say(shown.answer.record.object.to_string())),
         Format::Table | Format::Wide => {
-            head(&view, &id, known.as_ref());
-            why.iter().for_each(|why| {
+            head(id, answer);
+            answer.why.iter().for_each(|why| {
                 say("");
                 say(plain(why));
             });
-            for record in &records {
+            for record in &answer.records {
                 say("");
-                object(&view.history, record, steps || output == Format::Wide)?;
+                object(record, steps);
             }
         }
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Returns the named commit and the facts that are known of it.
@@ -126,47 +145,26 @@ fn unknown(view: &HistoryView, digits: &str) -> anyhow::Error {
     )
 }
 
-fn head(view: &HistoryView, id: &CommitId, known: Option<&Commit>) {
+fn head(id: &CommitId, answer: &ShowAnswer) {
     say(format!("commit {id}"));
-    if let Some(known) = known {
+    if let Some(known) = &answer.commit {
         say(plain(&format!("Author:  {} <{}>", known.author.name, known.author.email)));
         say(format!("Date:    {}", known.authored));
         say(plain(&format!("Subject: {}", known.subject)));
-    } else if let Some(told) = view.told(id) {
-        say(plain(&format!("Author:  {}", told.author)));
-        say(plain(&format!("Subject: {}", told.subject)));
+    } else if let Some(RecordAnswer { author: Some(author), subject: Some(subject), .. }) =
+        answer.records.first().map(|shown| &shown.answer)
+    {
+        say(plain(&format!("Author:  {}", author.name)));
+        say(plain(&format!("Subject: {subject}")));
     }
 }
 
-fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()> {
+fn object(shown: &ShownRecord, steps: bool) {
+    let ShownRecord { answer, steps: taken, measurements } = shown;
+    let record = &answer.record;
     let took = record.ended.map(|ended| format!(" after {}", duration(ended.duration_since(record.started))));
     say(format!("{}: {}{}", record.object, styled(&outcome(record.outcome)), took.unwrap_or_default()));
-    if record.trigger != Trigger::Commit {
-        let rebuilt =
-            if record.trigger == Trigger::Rebuilt { ": the history was lost; this is what is left" } else { "" };
-        say(format!("  trigger:  {}{rebuilt}", plain(&history::triggered(&record.trigger))));
-    }
-    if let Some(note) = step_details::note(history, record)? {
-        say(format!("  note:     {}", plain(&note)));
-    }
-    if let Some(place) = record.written_at() {
-        say(format!("  place:    {place}"));
-    }
-    if let Some(revision) = record.revision {
-        say(format!("  revision: {revision}"));
-    }
-    if let Some(waits_for) = step_details::waits_for(history, record)?.filter(|_| !record.outcome.is_final()) {
-        say(format!("  waiting:  {}", plain(&waits_for)));
-    }
-    if let Some(progress) = step_details::progress(history, record)? {
-        say(format!("  progress: {}", plain(&progress)));
-    }
-    if let Some(reason) = &record.reason {
-        say(format!("  reason:   {}", plain(&reason.to_string())));
-    }
-    for stale in step_details::unnoticed(history, record)? {
-        say(format!("  note:     {}", plain(&stale.to_string())));
-    }
+    details(answer);
     match (&record.back_to, record.back_to_revision) {
         (Some(commit), Some(revision)) => say(format!("  back to:  {} (revision {revision})", commit.short())),
         (Some(commit), None) => say(format!("  back to:  {}", commit.short())),
@@ -177,17 +175,46 @@ fn object(history: &History, record: &Record, steps: bool) -> anyhow::Result<()>
     if let Some(evidence) = &record.evidence {
         show_evidence(evidence, record.ended.unwrap_or_else(|| Clock::system().now()));
     }
-    let measurements = history.measurements(record.id)?;
-    analyses::last_verdicts(&measurements);
+    analyses::last_verdicts(measurements);
     if steps {
         say("  steps:");
-        for step in history.steps(record.id)? {
-            let detail = plain(&told(&step));
+        for step in taken {
+            let detail = plain(&told(step));
             say(format!("    {}  {:16}  {detail}", step.at, step.kind.word()).trim_end());
         }
-        analyses::looks(&measurements);
+        analyses::looks(measurements);
     }
-    Ok(())
+}
+
+/// Prints the facts about a record that have a line each.
+fn details(answer: &RecordAnswer) {
+    let RecordAnswer { record, waits_for, progress, unnoticed, note, .. } = answer;
+    if record.trigger != Trigger::Commit {
+        let rebuilt =
+            if record.trigger == Trigger::Rebuilt { ": the history was lost; this is what is left" } else { "" };
+        say(format!("  trigger:  {}{rebuilt}", plain(&history::triggered(&record.trigger))));
+    }
+    if let Some(note) = note {
+        say(format!("  note:     {}", plain(note)));
+    }
+    if let Some(place) = record.written_at() {
+        say(format!("  place:    {place}"));
+    }
+    if let Some(revision) = record.revision {
+        say(format!("  revision: {revision}"));
+    }
+    if let Some(waits_for) = waits_for.as_ref().filter(|_| !record.outcome.is_final()) {
+        say(format!("  waiting:  {}", plain(waits_for)));
+    }
+    if let Some(progress) = progress {
+        say(format!("  progress: {}", plain(progress)));
+    }
+    if let Some(reason) = &record.reason {
+        say(format!("  reason:   {}", plain(&reason.to_string())));
+    }
+    for stale in unnoticed {
+        say(format!("  note:     {}", plain(&stale.to_string())));
+    }
 }
 
 /// Returns the text of a step, for people.

@@ -33,15 +33,15 @@ impl StatusQuery {
         let mut rows = Vec::new();
         for (source, workloads) in &live {
             let known = memory.sources.get(source);
-            let here = workloads.iter().filter(|(key, _)| self.is_here(key));
+            let here = workloads.iter().filter(|(key, _)| self.filter.is_here(key));
             rows.extend(here.map(|(key, live)| WorkloadAnswer::of_live(key, source, live, known)));
         }
-        rows.extend(memory.rows_besides(&rows, |key| self.is_here(key)));
+        rows.extend(memory.rows_besides(&rows, |key| self.filter.is_here(key)));
         self.refine(&mut rows);
-        if rows.is_empty() && (self.workload.is_some() || self.commit.is_some()) {
+        if rows.is_empty() && (self.filter.workload.is_some() || self.filter.commit.is_some()) {
             return Err(error);
         }
-        let of_revisions = revisions == Revisions::Shown && self.workload.is_some();
+        let of_revisions = revisions == Revisions::Shown && self.filter.workload.is_some();
         for row in &mut rows {
             row.known_last = true;
             row.revisions_missing = of_revisions.then(|| error.to_string());

@@ -10,7 +10,7 @@ use crate::cli::Globals;
 use crate::cli::commands::show::why;
 use crate::cli::exit::Exit;
 use crate::cli::output::activity::Activity;
-use crate::cli::output::answer::WaitAnswer;
+use crate::cli::output::answer::{RecordAnswer, WaitAnswer};
 use crate::cli::output::{Format, counted, progress, say, say_value};
 use crate::cli::session::history_view::HistoryView;
 use crate::cli::session::repositories::{Repositories, ambiguous};
@@ -27,15 +27,15 @@ const ASK: Duration = Duration::from_millis(500);
 const TOLD: u32 = 10;
 /// The number of reads in a row for which a commit must have touched nothing: it arrives a moment before its plan is
 /// written.
-const SEEN: u32 = 3;
+pub(super) const SEEN: u32 = 3;
 
 /// The result for a commit.
-struct Through {
-    exit: Exit,
-    commit: CommitId,
-    records: Vec<Record>,
+pub(super) struct Through {
+    pub(super) exit: Exit,
+    pub(super) commit: CommitId,
+    pub(super) records: Vec<Record>,
     /// The lines about it.
-    lines: Vec<String>,
+    pub(super) lines: Vec<String>,
 }
 
 /// Waits until everything that a commit touched is through: done, failed or rolled back, or for too long.
@@ -48,7 +48,7 @@ pub(in crate::cli) async fn wait(
     let location = globals.history_to_look_at()?;
     let folder = location.folder();
     // `HEAD` and names of branches mean a commit of the working copy here.
-    let named = named(&Repositories::at_hand(folder), commit)?;
+    let named = Repositories::at_hand(folder).named(commit)?;
     let (mut missing, mut untouched) = (0, 0);
     let (mut telling, mut pending_retry) = (WaitProgress::default(), PendingRetry::default());
     let activity = Activity::begin();
@@ -99,22 +99,34 @@ pub(in crate::cli) async fn wait(
     match waited {
         Ok(found) => {
             let (found, history) = found?;
-            answer(found, history, output)
+            let view = HistoryView::from(history);
+            let records = found.records.iter().map(|record| view.answer(record)).collect();
+            answer(found, records, output)
         }
         Err(_) => {
-            let mut message = format!("commit {commit} is not through after {timeout}");
-            message.extend(not_through(globals, named.as_ref()).await.into_iter().map(|line| format!("\n  {line}")));
-            progress(format!("error: {message}"));
-            if matches!(output, Format::Json | Format::Yaml) {
-                let commit = named.map_or_else(|| commit.to_owned(), |id| id.to_string());
-                let lines = message.lines().map(|line| line.trim().to_owned()).collect();
-                let answer =
-                    WaitAnswer { commit, complete: false, timed_out: true, messages: lines, records: Vec::new() };
-                say_value(&answer, output)?;
-            }
-            Ok(Exit::TimedOut)
+            let open = not_through(globals, named.as_ref()).await;
+            timed_out((commit, named.as_ref()), timeout, &open, output)
         }
     }
+}
+
+/// Says that a commit is not through in time, and which of its objects are not.
+pub(super) fn timed_out(
+    (commit, named): (&str, Option<&CommitId>),
+    timeout: Span,
+    open: &[String],
+    output: Format,
+) -> anyhow::Result<Exit> {
+    let mut message = format!("commit {commit} is not through after {timeout}");
+    message.extend(open.iter().map(|line| format!("\n  {line}")));
+    progress(format!("error: {message}"));
+    if matches!(output, Format::Json | Format::Yaml) {
+        let commit = named.map_or_else(|| commit.to_owned(), ToString::to_string);
+        let lines = message.lines().map(|line| line.trim().to_owned()).collect();
+        let answer = WaitAnswer { commit, complete: false, timed_out: true, messages: lines, records: Vec::new() };
+        say_value(&answer, output)?;
+    }
+    Ok(Exit::TimedOut)
 }
 
 /// Returns the answer where waiting is of no use.
@@ -135,26 +147,10 @@ fn records_of(history: &History, named: Option<&CommitId>, commit: &str) -> Resu
     history.records(&Query { commit: Some(digits.to_owned()), ..Query::default() })
 }
 
-/// Returns the commit that a name means in the repositories here; `None` if it is the beginning of an id that nobody
-/// here knows.
-fn named(git: &Repositories, name: &str) -> anyhow::Result<Option<CommitId>> {
-    if let Ok(id) = name.parse() {
-        return Ok(Some(id));
-    }
-    let is_id = name.bytes().all(|digit| digit.is_ascii_hexdigit());
-    match git.look_up(name) {
-        Ok(Some(commit)) => Ok(Some(commit.id)),
-        Ok(None) | Err(_) if is_id => Ok(None),
-        Ok(None) => anyhow::bail!("there is no commit {name:?} in a working copy here; name it by its id"),
-        Err(error) => Err(error),
-    }
-}
-
-fn answer(found: Through, history: History, output: Format) -> anyhow::Result<Exit> {
+/// Prints the result for a commit, whose records these are.
+pub(super) fn answer(found: Through, records: Vec<RecordAnswer>, output: Format) -> anyhow::Result<Exit> {
     match output {
         Format::Json | Format::Yaml => {
-            let view = HistoryView::from(history);
-            let records = found.records.iter().map(|record| view.answer(record)).collect();
             let commit = found.commit.to_string();
             let complete = found.exit == Exit::Done;
             say_value(&WaitAnswer { commit, complete, timed_out: false, messages: found.lines, records }, output)?;
@@ -170,9 +166,13 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
     if let Resolved::Several(ids) = history.resolve(digits)? {
         return Err(ambiguous(digits, &ids, |id| history.commit(id).ok().flatten()));
     }
-    let records = records_of(history, named, commit)?;
+    Ok(ended(records_of(history, named, commit)?))
+}
+
+/// Returns the result for a commit, by its records, the newest first; `None` while one of them is open.
+pub(super) fn ended(records: Vec<Record>) -> Option<Through> {
     if records.is_empty() || !records.iter().all(|record| record.outcome.is_final()) {
-        return Ok(None);
+        return None;
     }
     // An object that was passed over or rolled back at first may be complete by now: the newest record of an object
     // counts.
@@ -198,7 +198,7 @@ fn through(history: &History, named: Option<&CommitId>, commit: &str) -> anyhow:
     if exit == Exit::Done {
         lines.push(format!("commit {} is complete: {}", commit.short(), counted(objects.len(), "object")));
     }
-    Ok(Some(Through { exit, commit, records, lines }))
+    Some(Through { exit, commit, records, lines })
 }
 
 /// Returns true for a correction of a workload that the commit had failed on: it restored the version before the commit.
@@ -247,11 +247,13 @@ fn untouched_by(
     if !here {
         return Ok(None);
     }
-    let lines = vec![
-        format!("commit {} changes nothing here, so there is nothing to wait for.", id.short()),
-        why::nothing(history, git, &id, &why::BlockedSources::new())?,
-    ];
+    let lines = vec![nothing_to_wait_for(&id), why::nothing(history, git, &id, &why::BlockedSources::new())?];
     Ok(Some(Through { exit: Exit::Done, commit: id, records: Vec::new(), lines }))
+}
+
+/// Returns the line about a commit that changes nothing.
+pub(super) fn nothing_to_wait_for(id: &CommitId) -> String {
+    format!("commit {} changes nothing here, so there is nothing to wait for.", id.short())
 }
 
 /// Returns the unfinished objects of a commit, with the reasons: a waiting one names its dependencies.

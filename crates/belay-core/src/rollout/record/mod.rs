@@ -23,7 +23,7 @@ pub struct RecordId(pub i64);
 
 /// The record of one manifest of one commit. There is exactly one record for each that the daemon acted on; until it
 /// has an end its outcome says where it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
     /// Its number; 0 until the history has given it one.
@@ -42,7 +42,7 @@ pub struct Record {
     /// The trigger.
     pub trigger: Trigger,
     /// The outcome.
-    #[serde(serialize_with = "as_state")]
+    #[serde(serialize_with = "as_state", deserialize_with = "of_state")]
     #[schemars(with = "ObjectState")]
     pub outcome: Outcome,
     /// The reason, for everything but complete and unchanged.
@@ -131,6 +131,12 @@ impl Record {
         }
     }
 
+    /// Returns a record that was read from JSON, as the history has it.
+    #[must_use]
+    pub fn as_kept(self) -> Record {
+        Record { outcome: Outcome::of_state(self.outcome.state(), self.ended.is_some()), ..self }
+    }
+
     /// Returns the place of the manifest and, if that is another file, of the kustomization or chart that rendered it.
     #[must_use]
     pub fn written_at(&self) -> Option<String> {
@@ -144,6 +150,11 @@ impl Record {
 /// Serializes an outcome as the state that users see.
 fn as_state<S: serde::Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {
     outcome.state().serialize(serializer)
+}
+
+/// Reads the outcome of a record that has not ended from its state; [`Record::as_kept`] knows if it has.
+fn of_state<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Outcome, D::Error> {
+    Ok(Outcome::of_state(ObjectState::deserialize(deserializer)?, false))
 }
 
 /// The observations at the failure of a rollout. Never a value of a Secret.

@@ -199,6 +199,15 @@ impl Outcome {
             Outcome::Unknown => ObjectState::Unknown,
         }
     }
+
+    /// Returns the outcome of a record that shows this state.
+    #[must_use]
+    pub fn of_state(state: ObjectState, has_ended: bool) -> Outcome {
+        if state == ObjectState::Waiting && has_ended {
+            return Outcome::Skipped;
+        }
+        Outcome::ALL.into_iter().find(|outcome| outcome.state() == state).unwrap_or(Outcome::Unknown)
+    }
 }
 
 /// The number of objects in each state.
@@ -342,6 +351,13 @@ impl fmt::Display for SourceState {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outcome_is_read_from_its_state() {
+        for outcome in Outcome::ALL {
+            assert_eq!(Outcome::of_state(outcome.state(), outcome.is_final()), outcome);
+        }
+    }
 
     const IDLE: SourceFacts =
         SourceFacts { blocked: false, waits: false, troubled: false, idle: true, hides_hold: false };

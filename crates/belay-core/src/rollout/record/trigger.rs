@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::manifest::ObjectKey;
 
 /// The trigger of a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by", content = "who")]
 pub enum Trigger {
     /// A commit changed the manifest, and none of the next two fits.
@@ -22,7 +22,7 @@ pub enum Trigger {
     Restart(Option<String>),
     /// An autoscaler changed the number of pods; its name.
     Autoscaler(
-        #[serde(serialize_with = "as_text")]
+        #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
         #[schemars(with = "String")]
         ObjectKey,
     ),
@@ -34,7 +34,7 @@ pub enum Trigger {
     Drift(String),
     /// Another object failed, and this one goes back with it; its name.
     Together(
-        #[serde(serialize_with = "as_text")]
+        #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
         #[schemars(with = "String")]
         ObjectKey,
     ),
@@ -135,4 +135,42 @@ impl Trigger {
 
 fn as_text<S: serde::Serializer>(object: &ObjectKey, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(object)
+}
+
+/// Reads an object as it is written: `Deployment shop/web`. Its group is not written.
+fn of_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<ObjectKey, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let (kind, name) = text.split_once(' ').unwrap_or(("", &text));
+    let (namespace, name) = match name.split_once('/') {
+        Some((namespace, name)) => (Some(namespace.to_owned()), name),
+        None => (None, name),
+    };
+    Ok(ObjectKey { group: String::new(), kind: kind.to_owned(), namespace, name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trigger_is_read_as_it_is_written() {
+        let object = |text: &str| -> ObjectKey {
+            let (kind, name) = text.split_once(' ').unwrap();
+            let namespace = name.split_once('/').map(|(namespace, _)| namespace.to_owned());
+            let name = name.rsplit('/').next().unwrap().to_owned();
+            ObjectKey { group: String::new(), kind: kind.to_owned(), namespace, name }
+        };
+        for word in Trigger::WORDS {
+            for (who, of) in [(None, "Namespace shop"), (Some("ada"), "Deployment shop/web")] {
+                let trigger = Trigger::of_word(word, who.map(str::to_owned), Some(object(of))).unwrap();
+                let json = serde_json::to_string(&trigger).unwrap();
+                assert_eq!(serde_json::from_str::<Trigger>(&json).unwrap(), trigger, "{json}");
+            }
+        }
+        for text in ["", " ", "/", "a/b", "Deployment a/b/c"] {
+            let json = serde_json::json!({"by": "autoscaler", "who": text});
+            let read: Trigger = serde_json::from_value(json).unwrap();
+            assert_eq!(read.word(), "autoscaler", "{text}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Times as people type them: a length of time before now (`2h`), a date (`2026-11-19`), or a date with a time of day.
+//! The commands and the addresses under `/api/v1/` take the same.
 
 use std::str::FromStr;
 
-use anyhow::Context as _;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
@@ -45,26 +45,60 @@ impl FromStr for TimeGiven {
     }
 }
 
+/// The reason for which a time, or a period, is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPeriod {
+    /// No calendar has the time.
+    #[error("{0}: the calendar ends before that time")]
+    BeyondCalendar(&'static str),
+    /// The period ends before it begins.
+    #[error("{} {until:.0} is not after {} {since:.0}: no rollout can be between them", .names.1, .names.0)]
+    Empty {
+        /// The names of both.
+        names: (&'static str, &'static str),
+        /// The beginning.
+        since: Timestamp,
+        /// The end.
+        until: Timestamp,
+    },
+}
+
+/// Returns the moments at which a period begins and ends. `names` are the names of both for the one who typed them.
+///
+/// # Errors
+///
+/// When a time is in no calendar, or the period ends before it begins.
+pub fn period(
+    names: (&'static str, &'static str),
+    (since, until): (Option<TimeGiven>, Option<TimeGiven>),
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Result<(Option<Timestamp>, Option<Timestamp>), InvalidPeriod> {
+    let since = since.map(|since| since.begin(now, zone).ok_or(InvalidPeriod::BeyondCalendar(names.0)));
+    let until = until.map(|until| until.end(now, zone).ok_or(InvalidPeriod::BeyondCalendar(names.1)));
+    let (since, until) = (since.transpose()?, until.transpose()?);
+    match (since, until) {
+        (Some(since), Some(until)) if until <= since => Err(InvalidPeriod::Empty { names, since, until }),
+        period => Ok(period),
+    }
+}
+
 impl TimeGiven {
-    /// Returns its first moment: a day begins at midnight.
-    pub(in crate::cli) fn begin(self, now: Timestamp, zone: &TimeZone) -> anyhow::Result<Timestamp> {
-        let local = |time: DateTime| Ok(time.to_zoned(zone.clone())?.timestamp());
-        let begin: Result<Timestamp, jiff::Error> = match self {
-            TimeGiven::Ago(Span(span)) => now.checked_sub(span),
+    /// Returns its first moment: a day begins at midnight. `None` if no calendar has it.
+    fn begin(self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        let local = |time: DateTime| Some(time.to_zoned(zone.clone()).ok()?.timestamp());
+        match self {
+            TimeGiven::Ago(Span(span)) => now.checked_sub(span).ok(),
             TimeGiven::Day(day) => local(day.into()),
             TimeGiven::Local(time) => local(time),
-            TimeGiven::At(at) => Ok(at),
-        };
-        begin.context("the calendar ends before that time")
+            TimeGiven::At(at) => Some(at),
+        }
     }
 
-    /// Returns the moment after it: a day ends at the next midnight.
-    pub(in crate::cli) fn end(self, now: Timestamp, zone: &TimeZone) -> anyhow::Result<Timestamp> {
+    /// Returns the moment after it: a day ends at the next midnight. `None` if no calendar has it.
+    fn end(self, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         match self {
-            TimeGiven::Day(day) => {
-                let next = day.checked_add(1.day()).context("the calendar ends with that day")?;
-                TimeGiven::Day(next).begin(now, zone)
-            }
+            TimeGiven::Day(day) => TimeGiven::Day(day.checked_add(1.day()).ok()?).begin(now, zone),
             other => other.begin(now, zone),
         }
     }
@@ -93,6 +127,21 @@ mod tests {
         assert_eq!(bounds("2026-11-19T08:00:00+05:30"), both("2026-11-19T02:30:00Z"));
         assert_eq!(bounds("2h"), both("2026-11-30T10:00:00Z"));
         assert_eq!(bounds("7d"), both("2026-11-23T12:00:00Z"));
+    }
+
+    #[test]
+    fn a_period_ends_after_its_beginning() {
+        let now = "2026-11-30T12:00:00Z".parse().unwrap();
+        let between = |since: &str, until: &str| {
+            let given = (since.parse().ok(), until.parse().ok());
+            period(("since", "until"), given, now, &TimeZone::UTC).map_err(|error| error.to_string())
+        };
+        assert_eq!(between("", ""), Ok((None, None)));
+        assert_eq!(between("2026-11-19", "2026-11-19").unwrap().1, "2026-11-20T00:00:00Z".parse().ok());
+        let turned =
+            "until 2026-11-30T10:00:00Z is not after since 2026-11-30T11:00:00Z: no rollout can be between them";
+        assert_eq!(between("1h", "2h").unwrap_err(), turned);
+        assert_eq!(between("", "9999-12-31").unwrap_err(), "until: the calendar ends before that time");
     }
 
     #[test]
