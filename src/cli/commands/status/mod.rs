@@ -31,6 +31,7 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::Span;
 use crate::daemon::ask_daemon;
 use crate::history::History;
+use crate::history::query::harm::sort_by_harm;
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::yaml::to_text;
 use belay_core::rollout::{CommitId, LiveWorkload, ObjectState, SourceState, Workload, marks};
@@ -186,7 +187,7 @@ impl StatusQuery {
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
         rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
-        by_state::sort(rows);
+        sort_by_harm(rows);
     }
 
     /// Keeps the rows whose states are wanted.
