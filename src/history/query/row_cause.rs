@@ -57,21 +57,36 @@ mod tests {
 
     #[test]
     fn a_message_has_the_cause_in_the_place_of_the_reason() {
-        let key =
-            ObjectKey { group: "apps".to_owned(), kind: "Deployment".to_owned(), namespace: None, name: "web".to_owned() };
+        let key = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: None,
+            name: "web".to_owned(),
+        };
         let commit: CommitId = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d".parse().unwrap();
         let reason = "the rollout exceeded its progress deadline: pod a is Error (container web, exit code 1)";
         for (state, message, short) in [
-            (ObjectState::Held, format!("commit 1a2b3c4 is held: {reason}"), "commit 1a2b3c4 is held: a new pod crashes: exit code 1"),
+            (
+                ObjectState::Held,
+                format!("commit 1a2b3c4 is held: {reason}"),
+                "commit 1a2b3c4 is held: a new pod crashes: exit code 1",
+            ),
             (ObjectState::Held, "held again by commit 5d6e7f8".to_owned(), "held again by commit 5d6e7f8"),
-            (ObjectState::Failed, format!("commit 1a2b3c4: {reason}"), "commit 1a2b3c4: a new pod crashes: exit code 1"),
+            (
+                ObjectState::Failed,
+                format!("commit 1a2b3c4: {reason}"),
+                "commit 1a2b3c4: a new pod crashes: exit code 1",
+            ),
             (ObjectState::Failed, reason.to_owned(), "a new pod crashes: exit code 1"),
         ] {
             let mut row = WorkloadAnswer { message, ..WorkloadAnswer::of_object(&key, "shop", state) };
             row.note_failure(&commit, reason);
             assert_eq!(row.short_message(), short);
         }
-        let row = WorkloadAnswer { message: "2 of 3".to_owned(), ..WorkloadAnswer::of_object(&key, "shop", ObjectState::Progressing) };
+        let row = WorkloadAnswer {
+            message: "2 of 3".to_owned(),
+            ..WorkloadAnswer::of_object(&key, "shop", ObjectState::Progressing)
+        };
         assert_eq!(row.short_message(), "2 of 3");
     }
 }

@@ -29,12 +29,12 @@ struct DaemonPage {
     frame: Frame,
     process: Vec<(&'static str, String)>,
     started: Option<Timestamp>,
-    sources: Vec<FollowedSource>,
+    sources: Vec<SourceFetches>,
     clusters: Vec<ClusterRow>,
     requests: Vec<RequestRow>,
 }
 
-struct FollowedSource {
+struct SourceFetches {
     name: String,
     mark: Mark,
     head: Option<Link>,
@@ -72,7 +72,7 @@ async fn page(room: &Room) -> Result<DaemonPage, Problem> {
         frame: Frame::of(&room.shown, "/daemon"),
         process: process(&text),
         started: sum_of(&text, "process_start_time_seconds", &[]).and_then(at),
-        sources: status.sources.iter().map(|(name, of)| FollowedSource::of(name, of, &text)).collect(),
+        sources: status.sources.iter().map(|(name, of)| SourceFetches::of(name, of, &text)).collect(),
         clusters: clusters(room, &status).await,
         requests: requests(&text),
     })
@@ -105,14 +105,14 @@ fn requests(text: &str) -> Vec<RequestRow> {
     counts.into_iter().map(row).collect()
 }
 
-impl FollowedSource {
-    fn of(name: &str, of: &SourceStatus, text: &str) -> FollowedSource {
+impl SourceFetches {
+    fn of(name: &str, of: &SourceStatus, text: &str) -> SourceFetches {
         let fetches = |result| sum_of(text, "belay_fetches_total", &[("source", name), ("result", result)]);
         let number = |count: Option<f64>| count.map(|count| format!("{count:.0}")).unwrap_or_default();
         let standing = of.standing();
         let troubles = standing.troubles.iter().map(|(place, message)| format!("{place}: {message}")).collect();
         let lease = if of.obstacles.standby { "another daemon has it" } else { "this daemon has it" };
-        FollowedSource {
+        SourceFetches {
             name: name.to_owned(),
             mark: Mark::of_source(standing.state),
             head: standing.head.map(Link),

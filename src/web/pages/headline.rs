@@ -27,7 +27,8 @@ pub(super) fn of_status(status: &Status) -> Vec<StateCount> {
 fn harms(source: &SourceStatus) -> impl Iterator<Item = Harm> {
     let is_live = |key: &&ObjectKey| source.workloads.contains_key(*key);
     let others = source.ended.keys().filter(|key| !source.under_way.contains_key(*key));
-    let held = source.held.keys().filter(|key| !source.under_way.contains_key(*key) && !source.ended.contains_key(*key));
+    let held =
+        source.held.keys().filter(|key| !source.under_way.contains_key(*key) && !source.ended.contains_key(*key));
     let besides = source.under_way.keys().chain(others).chain(held).filter(move |key| !is_live(key));
     source.workloads.keys().chain(besides).map(|key| {
         let counters = source.workloads.get(key).map(|live| live.counters).unwrap_or_default();
@@ -63,7 +64,11 @@ fn told_after(harm: Harm, is_well_so_far: bool) -> Option<SourceState> {
 fn of_sources(sources: &[SourceState], state: SourceState) -> Option<StateCount> {
     let count = sources.iter().filter(|one| **one == state).count();
     let noun = if count == 1 { "source" } else { "sources" };
-    (count > 0).then(|| StateCount { text: format!("{count} {noun} {state}"), mark: Mark::of_source(state), harm: None })
+    (count > 0).then(|| StateCount {
+        text: format!("{count} {noun} {state}"),
+        mark: Mark::of_source(state),
+        harm: None,
+    })
 }
 
 /// Returns the worst count; of nothing, that there is nothing.

@@ -5,6 +5,7 @@ mod components;
 mod daemon;
 mod delivery;
 mod headline;
+mod known_commits;
 mod next_step;
 mod overview;
 mod timeline;

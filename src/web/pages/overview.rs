@@ -1,6 +1,6 @@
 //! Every source and every workload, the most harmful first.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use askama::Template;
 use axum::extract::State;
@@ -15,6 +15,7 @@ use super::super::problem::Problem;
 use super::super::query::QueryParams;
 use super::components::{Link, Mark};
 use super::headline::{StateCount, counts};
+use super::known_commits::{KnownCommits, known_commits};
 use super::workload_row::WorkloadRow;
 use super::{Frame, refuse, write};
 use crate::daemon::Status;
@@ -77,9 +78,6 @@ struct HeadRow {
     told: Option<CommitInfo>,
 }
 
-/// The known facts about commits.
-pub(super) type KnownCommits = BTreeMap<CommitId, CommitInfo>;
-
 pub(in crate::web) async fn overview(
     State(room): State<Room>,
     QueryParams(asked): QueryParams<OverviewAsked>,
@@ -95,13 +93,8 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
     let mut answer = room.status().await?;
     answer.workloads.append(&mut answer.objects);
     sort_by_harm(&mut answer.workloads);
-    let wanted = commits_of(&answer);
-    let told = room.history.ask(move |history| {
-        let told = |commit: CommitId| Ok(history.told(&commit)?.map(|told| (commit, told)));
-        wanted.into_iter().filter_map(|commit| told(commit).transpose()).collect::<Result<KnownCommits, _>>()
-    });
     // The page is shown also while the history can't be read: it says so itself.
-    let told = told.await.unwrap_or_default();
+    let told = known_commits(room, commits_of(&answer)).await.unwrap_or_default();
     Ok(assemble(Frame::of(&room.shown, "/"), asked, &status, answer, &told))
 }
 

@@ -128,7 +128,8 @@ fn of_entry(
 ) -> Result<Vec<TimelineLine>, HistoryError> {
     let head = entry.commits.get_key_value(&entry.head);
     let others = entry.commits.iter().filter(|(commit, _)| **commit != entry.head);
-    let lines = head.into_iter().chain(others).map(|(commit, outcomes)| line(history, entry, commit, outcomes, asked, now));
+    let lines =
+        head.into_iter().chain(others).map(|(commit, outcomes)| line(history, entry, commit, outcomes, asked, now));
     lines.filter_map(Result::transpose).collect()
 }
 
@@ -211,12 +212,8 @@ impl TimelineAsked {
     /// Returns the address of the page before the head of this number.
     fn before(&self, number: i64) -> String {
         let mut query = Serializer::new(String::new());
-        let parts = [
-            ("source", &self.source),
-            ("author", &self.author),
-            ("workload", &self.workload),
-            ("state", &self.state),
-        ];
+        let parts =
+            [("source", &self.source), ("author", &self.author), ("workload", &self.workload), ("state", &self.state)];
         parts.into_iter().filter(|(_, value)| !value.is_empty()).for_each(|(name, value)| {
             query.append_pair(name, value);
         });

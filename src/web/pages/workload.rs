@@ -8,9 +8,10 @@ use jiff::Timestamp;
 
 use super::super::Room;
 use super::super::problem::Problem;
-use super::super::rollout_progress::picture;
 use super::super::revisions::WorkloadPods;
+use super::super::rollout_progress::picture;
 use super::components::{Lasted, Link, Mark};
+use super::known_commits::known_commits;
 use super::next_step::command;
 use super::workload_row::WorkloadRow;
 use super::{Frame, refuse, write};
@@ -20,9 +21,7 @@ use crate::history::query::answers::WorkloadAnswer;
 use crate::history::query::step_details::unnoticed;
 use crate::history::{History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{
-    CommitId, LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration, short_cause,
-};
+use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration, short_cause};
 
 /// The number of records that are shown.
 const RECORDS: u32 = 30;
@@ -41,7 +40,6 @@ struct WorkloadPage {
     row: WorkloadRow,
     live: LiveWorkload,
     under_way: Option<UnderWay>,
-    held_since: Option<Timestamp>,
     picture: Option<Picture>,
     pods: Vec<LivePod>,
     /// The number of further ones.
@@ -117,7 +115,6 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
         commands: commands(&key, of.state_of_workload(&key), &revisions, !stale.is_empty()),
         more_pods: pods.pods.len().saturating_sub(PODS),
         pods: pods.pods.into_iter().take(PODS).collect(),
-        held_since: of.held.get(&key).map(|held| held.since),
         row,
         live,
         under_way,
@@ -136,12 +133,8 @@ async fn row(room: &Room, status: &Status, source: &str, key: &ObjectKey) -> Res
         let state = status.sources.get(source).map_or(ObjectState::Unknown, |of| of.state_of_workload(key));
         WorkloadAnswer::of_object(key, source, state)
     });
-    let commits: Vec<CommitId> = row.failed_commit.iter().cloned().chain(row.commit.parse()).collect();
-    let told = room.history.ask(move |history| {
-        let told = |commit: CommitId| Ok(history.told(&commit)?.map(|told| (commit, told)));
-        commits.into_iter().filter_map(|commit| told(commit).transpose()).collect::<Result<_, _>>()
-    });
-    Ok(WorkloadRow::of(row, status, &told.await?))
+    let commits = row.failed_commit.iter().cloned().chain(row.commit.parse()).collect();
+    Ok(WorkloadRow::of(row, status, &known_commits(room, commits).await?))
 }
 
 /// Returns the commands that help a workload that did not fail. An undo needs a revision that did not fail either.

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::shows_itself_over_http::get;
-use crate::support::daemon::{World, broken, config_map, deployment};
+use crate::support::daemon::{World, broken, config_map, deployment, short};
 
 async fn page(web: &Web, path: &str) -> String {
     let answer = get(web, path).await;
@@ -56,9 +56,13 @@ async fn from_the_overview_to_the_evidence() {
     world.through(&bad).await;
     let overview = page(&web, "/").await;
     shows(&overview, &["<title>1 held · belay</title>", "/icon/back.svg", "degraded", "Break &#60;it&#62;"]);
-    shows(&overview, &["</i> held</span>", ": exit code 1", "belay retry deployment/web -n default"]);
+    shows(&overview, &["Git and the cluster differ, by rollback, since 2026-01-01", "</i> held</span>"]);
+    shows(&overview, &[": exit code 1", "belay retry deployment/web -n default"]);
     // The row names both commits: the one that runs, and the one that failed.
-    let both = format!("runs <a href=\"/commits/{good}\"><code>{}</code></a>, wants <a href=\"/commits/{bad}\">", &good[..7]);
+    let both = format!(
+        "runs <a href=\"/commits/{good}\"><code>{}</code></a>, wants <a href=\"/commits/{bad}\">",
+        short(&good)
+    );
     shows(&overview, &[&both, "href=\"/?state=held\""]);
     let timeline = page(&web, "/timeline").await;
     let lines: Vec<usize> = [&bad, &good].iter().map(|id| timeline.find(&format!("/commits/{id}")).unwrap()).collect();
@@ -81,8 +85,11 @@ async fn from_the_overview_to_the_evidence() {
     );
     let workload = page(&web, "/workloads/shop/Deployment/default/web").await;
     shows(&workload, &["</i> held</span>", "<small>present</small>", "belay retry deployment/web -n default"]);
-    shows(&workload, &["Git and the cluster differ, by rollback, since <time datetime=\"2026-01-01", "<td>Running</td>"]);
-    assert!(!workload.contains("belay undo"), "each earlier revision has failed, so that it would be refused: {workload}");
+    shows(&workload, &["Git and the cluster differ, by rollback, since 2026-01-01", "<td>Running</td>"]);
+    assert!(
+        !workload.contains("belay undo"),
+        "each earlier revision has failed, so that it would be refused: {workload}"
+    );
     let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
     world.through(&fix).await;
     let fixed = page(&web, "/workloads/shop/Deployment/default/web").await;

@@ -203,10 +203,23 @@ async fn without_scripts_everything_is_there() {
     browser.scripts(false);
     browser.screen(1280, 800);
     for (path, texts) in [
-        ("/".to_owned(), vec!["is not ready", "wants", "1 held", "rejected", "Deployment default/cart"]),
+        (
+            "/".to_owned(),
+            vec![
+                "Git and the cluster differ",
+                "is not ready",
+                "wants",
+                "1 held",
+                "rejected",
+                "Deployment default/cart",
+            ],
+        ),
         ("/timeline".to_owned(), vec!["Cache headers for images", "rolled-back"]),
         (format!("/commits/{bad}"), vec!["Evidence", "belay retry deployment/web -n default"]),
-        ("/workloads/shop/Deployment/default/web".to_owned(), vec!["Git and the cluster differ", "Revisions", "present", "Pods"]),
+        (
+            "/workloads/shop/Deployment/default/web".to_owned(),
+            vec!["Git and the cluster differ", "Revisions", "present", "Pods"],
+        ),
         ("/delivery".to_owned(), vec!["The last 30 days"]),
         ("/daemon".to_owned(), vec!["Last fetch"]),
     ] {

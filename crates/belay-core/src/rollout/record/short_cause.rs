@@ -151,23 +151,31 @@ mod tests {
         let deadline = "the rollout exceeded its progress deadline";
         for (reason, cause) in [
             (
-                format!("{deadline}: pod api-1 is ImagePullBackOff (container api): Back-off pulling image \"registry.example.com:5000/shop/api:1.1-bad\": ErrImagePull: not found"),
+                format!(
+                    "{deadline}: pod api-1 is ImagePullBackOff (container api): Back-off pulling image \"registry.example.com:5000/shop/api:1.1-bad\": ErrImagePull: not found"
+                ),
                 "a new pod: ImagePullBackOff api:1.1-bad",
             ),
             (
-                format!("{deadline}: pod api-1 is CrashLoopBackOff (container api, exit code 1): back-off 5m0s restarting failed container=api pod=api-1_shop({UID})"),
+                format!(
+                    "{deadline}: pod api-1 is CrashLoopBackOff (container api, exit code 1): back-off 5m0s restarting failed container=api pod=api-1_shop({UID})"
+                ),
                 "a new pod crashes: exit code 1",
             ),
             (
-                "given up before its deadline, after 3 restarts: pod api-1 is Error (container api, exit code 2)".to_owned(),
+                "given up before its deadline, after 3 restarts: pod api-1 is Error (container api, exit code 2)"
+                    .to_owned(),
                 "a new pod crashes: exit code 2",
             ),
             (
-                "it failed within its bake time: pod api-1 has restarted (container api, exit code 137): OOMKilled".to_owned(),
+                "it failed within its bake time: pod api-1 has restarted (container api, exit code 137): OOMKilled"
+                    .to_owned(),
                 "a new pod has restarted: exit code 137: OOMKilled",
             ),
             (
-                format!("{deadline}: pod api-1 is NotReady (container api): Unhealthy: Readiness probe failed: HTTP 500"),
+                format!(
+                    "{deadline}: pod api-1 is NotReady (container api): Unhealthy: Readiness probe failed: HTTP 500"
+                ),
                 "a new pod is not ready: Unhealthy: Readiness probe failed: HTTP 500",
             ),
             (
@@ -192,14 +200,19 @@ mod tests {
 
     #[test]
     fn evidence_says_how_many_pods_and_their_last_line() {
-        let crash = "the rollout exceeded its progress deadline: pod a is CrashLoopBackOff (container api, exit code 1)";
+        let crash =
+            "the rollout exceeded its progress deadline: pod a is CrashLoopBackOff (container api, exit code 1)";
         let pull = "given up before its deadline, after 60 s of ImagePullBackOff: pod a is ImagePullBackOff (container api): \
                     Back-off pulling image \"api:2\"";
         let log = ["starting", "panic: no route to db", " "];
         for (reason, pods, cause) in [
             (
                 crash,
-                vec![pod("a", "CrashLoopBackOff", 4, &log), pod("b", "Error", 3, &[]), pod("c", "CrashLoopBackOff", 4, &[])],
+                vec![
+                    pod("a", "CrashLoopBackOff", 4, &log),
+                    pod("b", "Error", 3, &[]),
+                    pod("c", "CrashLoopBackOff", 4, &[]),
+                ],
                 "3 of 3 new pods crash: exit code 1: panic: no route to db",
             ),
             (
@@ -207,7 +220,11 @@ mod tests {
                 vec![pod("a", "CrashLoopBackOff", 4, &[]), pod("b", "Running", 0, &log)],
                 "1 of 2 new pods crashes: exit code 1",
             ),
-            (crash, vec![pod("a", "CrashLoopBackOff", 4, &log)], "1 of 1 new pod crashes: exit code 1: panic: no route to db"),
+            (
+                crash,
+                vec![pod("a", "CrashLoopBackOff", 4, &log)],
+                "1 of 1 new pod crashes: exit code 1: panic: no route to db",
+            ),
             (
                 pull,
                 vec![pod("a", "ImagePullBackOff", 0, &[]), pod("b", "ImagePullBackOff", 0, &[])],
