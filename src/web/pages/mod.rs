@@ -19,7 +19,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 pub(super) use commit::commit;
-use components::When;
+use components::{Lasted, When};
 pub(super) use daemon::daemon;
 pub(super) use delivery::delivery;
 use headline::StateCount;
@@ -55,6 +55,10 @@ impl Frame {
 
     fn ago(&self, then: &Timestamp) -> When {
         When::ago(*then, self.now)
+    }
+
+    fn age(&self, since: &Timestamp) -> Lasted {
+        Lasted(self.now.duration_since(*since))
     }
 
     fn until(&self, then: &Timestamp) -> When {

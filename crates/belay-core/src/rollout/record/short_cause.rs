@@ -12,6 +12,8 @@ const COUNTED: usize = 10;
 /// Reasons that say no more than the word `failed` when a cause follows.
 const DEADLINES: [&str; 2] =
     ["the rollout exceeded its progress deadline: ", "the rollout made no progress within its deadline: "];
+/// The beginning of the message of a pod that is not ready, and says no more than that.
+const UNREADY: &str = "containers with unready status";
 /// States of pods that are well, or go.
 const WELL: [&str; 3] = ["Running", "Completed", "Terminating"];
 
@@ -93,7 +95,7 @@ impl PodFailure {
             }],
         };
         parts.extend(self.exit_code.map(|code| format!("exit code {code}")));
-        let is_told = self.is_a_crash() || self.state.contains("Image");
+        let is_told = self.is_a_crash() || self.state.contains("Image") || self.message.starts_with(UNREADY);
         parts.extend(Some(without_uids(&self.message)).filter(|message| !is_told && !message.is_empty()));
         parts.extend(self.log_line.clone());
         parts.join(": ")
@@ -177,6 +179,10 @@ mod tests {
                     "{deadline}: pod api-1 is NotReady (container api): Unhealthy: Readiness probe failed: HTTP 500"
                 ),
                 "a new pod is not ready: Unhealthy: Readiness probe failed: HTTP 500",
+            ),
+            (
+                format!("{deadline}: pod api-1 is NotReady (container api): containers with unready status: [api]"),
+                "a new pod is not ready",
             ),
             (
                 format!("{deadline}: pod api-1 is CreateContainerConfigError (container api): secret \"db\" not found"),
