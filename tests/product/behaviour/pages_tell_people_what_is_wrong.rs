@@ -90,11 +90,6 @@ async fn from_the_overview_to_the_evidence() {
         !workload.contains("belay undo"),
         "each earlier revision has failed, so that it would be refused: {workload}"
     );
-    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
-    world.through(&fix).await;
-    let fixed = page(&web, "/workloads/shop/Deployment/default/web").await;
-    shows(&fixed, &["belay undo deployment/web -n default"]);
-    assert!(!fixed.contains("belay retry"), "nothing is held: {fixed}");
     // Each revision with its commit and what became of that.
     let (_, revisions) = workload.split_once("<h2 id=\"revisions\">").unwrap();
     let (revisions, _) = revisions.split_once("</table>").unwrap();
@@ -107,6 +102,32 @@ async fn from_the_overview_to_the_evidence() {
         commit.contains("<h3>Events</h3>") && !commit.contains("RolloutComplete"),
         "of this rollout only: {commit}"
     );
+    for path in [
+        "/nothing",
+        "/commits/ffffffff",
+        "/workloads/shop/Deployment/default/other",
+        "/workloads/other/Deployment/default/web",
+    ] {
+        let answer = get(&web, path).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 404") && answer.contains("<h1>There is no such page</h1>"),
+            "{path}: {answer}"
+        );
+    }
+}
+
+/// After the fix the page offers an undo, and timeline, delivery metrics and the daemon's page have what there was.
+#[tokio::test(start_paused = true)]
+async fn after_the_fix_the_pages_have_what_there_was() {
+    let (mut world, _) = World::with_web().await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Break <it>");
+    world.through(&bad).await;
+    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+    world.through(&fix).await;
+    let fixed = page(&web, "/workloads/shop/Deployment/default/web").await;
+    shows(&fixed, &["belay undo deployment/web -n default"]);
+    assert!(!fixed.contains("belay retry"), "nothing is held: {fixed}");
     shows(&page(&web, "/delivery").await, &["33 %", "<svg class=\"bars\"", "Rollouts a month. Jan 2026: 3"]);
     shows(&page(&web, "/daemon").await, &["Last fetch", "this daemon has it", "Kubernetes"]);
     let filtered = |query: &str| format!("/timeline?{query}");
@@ -120,19 +141,7 @@ async fn from_the_overview_to_the_evidence() {
         let timeline = page(&web, &filtered(query)).await;
         assert_eq!(subjects.map(|subject| timeline.contains(subject)), shown, "{query}: {timeline}");
     }
-    shows(&timeline, &["took ", ">Deployment default/web</a>"]);
-    for path in [
-        "/nothing",
-        "/commits/ffffffff",
-        "/workloads/shop/Deployment/default/other",
-        "/workloads/other/Deployment/default/web",
-    ] {
-        let answer = get(&web, path).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 404") && answer.contains("<h1>There is no such page</h1>"),
-            "{path}: {answer}"
-        );
-    }
+    shows(&page(&web, "/timeline").await, &["took ", ">Deployment default/web</a>"]);
 }
 
 /// The page shows the parts of a new ConfigMap that pods do not notice, with the command that helps.

@@ -86,9 +86,10 @@ async fn every_page_on_every_screen() {
         eprintln!("skipped: there is no chromium here");
         return;
     };
-    let (world, web, bad) = shop().await;
+    let (world, first, bad) = shop().await;
     let axe = axe();
-    let address = |path: &str| format!("http://{}{path}", web.address());
+    // A page that was closed makes room for others that listen some seconds later: each screen has listeners of its own.
+    let mut webs = vec![first];
     let pages = [
         "/",
         "/?state=held",
@@ -110,14 +111,16 @@ async fn every_page_on_every_screen() {
     ] {
         browser.screen(width, height);
         browser.dark(dark);
+        let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
         for path in pages {
-            browser.open(&address(path));
+            browser.open(&format!("http://{}{path}", web.address()));
             let place = format!("{path} at {width}x{height}{}", if dark { ", dark" } else { "" });
             assert_eq!(browser.ask(SOUND), json!([]), "{place}");
             if let Some(axe) = &axe {
                 assert_eq!(findings(&mut browser, axe), Vec::<String>::new(), "{place}");
             }
         }
+        webs.push(web);
     }
     // The browser, too, reports a missing page.
     browser.complaints.retain(|complaint| !complaint.contains("/nothing"));
