@@ -25,6 +25,8 @@ use belay_core::rollout::{CommitId, SourceState};
 
 /// The number of rows that are shown at once. The filter finds the others.
 const ROWS: usize = 2000;
+/// The number of rows that unfold; the pages of the others' workloads have the whole reason.
+const UNFOLDING: usize = 100;
 /// The number of sources that are shown; the page of the daemon has all.
 const SOURCES: usize = 8;
 /// The number of commits whose subject and author are read for the rows.
@@ -156,13 +158,18 @@ fn assemble(
     all.retain(|row| asked.has_its_state(row));
     let fitting = all.len();
     sources.sort_by_key(|source| rank(source.state));
+    let row = |(number, row)| {
+        let row = WorkloadRow::of(row, status, told);
+        if number < UNFOLDING { row } else { row.in_a_line() }
+    };
+    let rows = all.into_iter().take(ROWS).enumerate().map(row).collect();
     Overview {
         frame,
         asked,
         strip,
         more_sources: sources.len().saturating_sub(SOURCES),
         sources: sources.iter().take(SOURCES).map(|source| SourceRow::of(source, told)).collect(),
-        rows: all.into_iter().take(ROWS).map(|row| WorkloadRow::of(row, status, told)).collect(),
+        rows,
         total,
         fitting,
         namespaces,
@@ -289,6 +296,15 @@ mod tests {
         let html = rendered(&workloads, OverviewAsked::default());
         assert_eq!(html.matches("<tr").count(), ROWS + 1);
         assert!(html.contains("2007 of 2007") && html.contains("The first 2000: filter to see the others."));
+    }
+
+    #[test]
+    fn the_most_harmful_rows_unfold() {
+        let live = LiveWorkload { failure: Some("it failed: ".repeat(9)), ..live(Standing::Failed) };
+        let workloads: Vec<_> = (0..UNFOLDING + 7).map(|number| (key(&format!("{number:05}")), live.clone())).collect();
+        let html = rendered(&workloads, OverviewAsked::default());
+        assert_eq!(html.matches("<details").count(), UNFOLDING);
+        assert_eq!(html.matches(": it failed</td>").count(), 7, "{html}");
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl WorkloadRow {
         }
     }
 
+    /// Returns the same with no more to unfold.
+    pub(super) fn in_a_line(self) -> WorkloadRow {
+        WorkloadRow { whole: None, steps: Vec::new(), ..self }
+    }
+
     /// Returns true when there is more to unfold than the line.
     pub(super) fn unfolds(&self) -> bool {
         self.whole.is_some() || !self.steps.is_empty()

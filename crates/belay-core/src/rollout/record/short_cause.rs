@@ -56,7 +56,9 @@ impl PodFailure {
             None => ("", rest),
         };
         let exit_code = details.rsplit_once("exit code ").and_then(|(_, code)| code.parse().ok());
-        let message = message.strip_prefix(": ").unwrap_or_default().to_owned();
+        // Remarks of the judge follow after semicolons.
+        let message = message.strip_prefix(": ").and_then(|message| message.split("; ").next());
+        let message = message.unwrap_or_default().to_owned();
         let (name, state) = (name.to_owned(), state.to_owned());
         is_about_it.then_some(PodFailure { name, state, exit_code, message, count: None, log_line: None })
     }
@@ -189,7 +191,9 @@ mod tests {
                 "a new pod: CreateContainerConfigError: secret \"db\" not found",
             ),
             (
-                format!("{deadline}: pod api-1 is Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."),
+                format!(
+                    "{deadline}: pod api-1 is Unschedulable: 0/3 nodes are available: 3 Insufficient cpu.; there is nothing to go back to"
+                ),
                 "a new pod: Unschedulable: 0/3 nodes are available: 3 Insufficient cpu.",
             ),
             (format!("{deadline}: exceeded quota: pods"), "exceeded quota: pods"),
