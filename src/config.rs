@@ -175,10 +175,12 @@ pub enum ConfigError {
         message: String,
     },
     /// The address of a commit is none.
-    #[error("{file}: [web] commit_url {url:?} is no http or https address with {{commit}} in it")]
+    #[error("{file}: {table} commit_url {url:?} is no http or https address with {{commit}} in it")]
     CommitUrl {
         /// The file.
         file: String,
+        /// The table that has it: `[web]`, or that of a source.
+        table: String,
         /// The given address.
         url: String,
     },
@@ -325,10 +327,12 @@ mod tests {
 
     #[test]
     fn a_commit_has_an_address() {
-        let with = |url: &str| format!("[[source]]\nrepository = \"/srv\"\n[web]\ncommit_url = \"{url}\"\n");
-        assert!(Config::parse(&with("https://git.example.com/shop/commit/{commit}"), "belay.toml").is_ok());
-        for url in ["https://git.example.com/shop/commit/", "javascript:alert('{commit}')"] {
-            assert!(wrong(&with(url)).contains("commit_url"), "{url}");
+        for (before, named) in [("[web]\n", "[web] commit_url"), ("", "[[source]] default commit_url")] {
+            let with = |url: &str| format!("[[source]]\nrepository = \"/srv\"\n{before}commit_url = \"{url}\"\n");
+            assert!(Config::parse(&with("https://git.example.com/shop/commit/{commit}"), "belay.toml").is_ok());
+            for url in ["https://git.example.com/shop/commit/", "javascript:alert('{commit}')"] {
+                assert!(wrong(&with(url)).contains(named), "{url}: {}", wrong(&with(url)));
+            }
         }
     }
 

@@ -28,8 +28,8 @@ impl Cluster {
     /// # Errors
     /// As [`ClusterError`] sorts them.
     pub async fn discover(&self) -> Result<Discovered, ClusterError> {
-        let purpose = Purpose { what: "ask for the cluster's version and kinds", secret: false };
-        let version = self.call(purpose, get("/version")).await?.value;
+        let version = self.version().await?;
+        let purpose = Purpose { what: "ask for the cluster's kinds", secret: false };
         let mut found = ServedVersions::default();
         for path in ["/api", "/apis"] {
             let text = self.call_text(purpose, get_as(path, AGGREGATED)).await?;
@@ -41,8 +41,17 @@ impl Cluster {
                 }
             }
         }
-        let version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
         Ok(Discovered { version, api_versions: found.names() })
+    }
+
+    /// Returns the version of the API server, `v1.36.3`.
+    ///
+    /// # Errors
+    /// As [`ClusterError`] sorts them.
+    pub async fn version(&self) -> Result<String, ClusterError> {
+        let purpose = Purpose { what: "ask for the cluster's version", secret: false };
+        let version = self.call(purpose, get("/version")).await?.value;
+        Ok(version["gitVersion"].as_str().unwrap_or_default().to_owned())
     }
 }
 

@@ -52,8 +52,11 @@ impl Config {
         if let Some(url) = self.web.public_url.as_ref().filter(|url| !is_public_url(url)) {
             faults.push(ConfigError::PublicUrl { file: file(), url: url.clone() });
         }
-        if let Some(url) = self.web.commit_url.as_ref().filter(|url| !is_commit_url(url)) {
-            faults.push(ConfigError::CommitUrl { file: file(), url: url.clone() });
+        let commit_urls = self.source.iter().map(|source| (format!("[[source]] {}", source.name), &source.commit_url));
+        for (table, url) in std::iter::once(("[web]".to_owned(), &self.web.commit_url)).chain(commit_urls) {
+            if let Some(url) = url.as_ref().filter(|url| !is_commit_url(url)) {
+                faults.push(ConfigError::CommitUrl { file: file(), table, url: url.clone() });
+            }
         }
         faults
     }

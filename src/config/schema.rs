@@ -110,6 +110,7 @@ mod tests {
         let mut source = SourceConfig::of("/srv/git/shop.git");
         source.tag = Some("v*".to_owned());
         source.commit = Some("1".to_owned());
+        source.commit_url = Some("1".to_owned());
         source.after = Some("infra".to_owned());
         source.lease_namespace = Some("belay".to_owned());
         source.credentials = CredentialsConfig {

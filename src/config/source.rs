@@ -110,6 +110,10 @@ pub struct SourceConfig {
     /// The hook by which a forge, or a script, reports a push to belay; not at all where it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<HookConfig>,
+    /// The forge's page of a commit of this source, with `{commit}` in the place of its id; `[web] commit_url` is that of all
+    /// others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit_url: Option<String>,
     /// Render folders with a kustomization or a chart; else every file is read as it is.
     #[serde(default)]
     pub render: Render,
@@ -315,6 +319,7 @@ impl SourceConfig {
             lease_namespace: None,
             credentials: CredentialsConfig::default(),
             webhook: None,
+            commit_url: None,
             render: Render::default(),
             helm: Vec::new(),
             ignore: Vec::new(),

@@ -101,8 +101,8 @@ fn description(state: CommitState, notification: &Notification) -> String {
             let mut text = notification.event.word();
             if let Some(wrong) = notification.wrong.first() {
                 let _ = write!(text, ": {}", wrong.object);
-                if let Some(reason) = &wrong.reason {
-                    let _ = write!(text, ": {}", reason.message);
+                if let Some(cause) = &wrong.cause {
+                    let _ = write!(text, ": {cause}");
                 }
             }
             text

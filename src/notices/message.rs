@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::config::NotifyEvent;
 use crate::history::{CommitOutcome, History, HistoryError, Notice, NoticeAbout};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, ObjectState, Outcome, Reason, Record};
+use belay_core::rollout::{CommitId, ObjectState, Outcome, Reason, Record, short_cause};
 
 /// The number of objects that went wrong and that a message names.
 const OBJECTS: usize = 20;
@@ -89,6 +89,8 @@ pub struct WrongObject {
     pub state: ObjectState,
     /// The reason.
     pub reason: Option<Reason>,
+    /// The cause in a line: how many pods fail and how, and the last line of their log.
+    pub cause: Option<String>,
     /// The revision that runs now, if it went back.
     pub runs_now: Option<Runs>,
 }
@@ -326,8 +328,9 @@ fn wrong_object(history: &History, record: Record) -> Result<WrongObject, Histor
         Some(commit) => history.commit(commit)?.map(|commit| commit.subject),
         None => None,
     };
-    let Record { object, source, commit, outcome, reason, back_to, back_to_revision: revision, .. } = record;
+    let Record { object, source, commit, outcome, reason, evidence, back_to, back_to_revision: revision, .. } = record;
+    let cause = reason.as_ref().map(|reason| short_cause(&reason.message, evidence.as_ref()));
     let knows = went_back && (back_to.is_some() || revision.is_some());
     let runs_now = knows.then_some(Runs { commit: back_to, subject, revision });
-    Ok(WrongObject { object, source, commit, state: outcome.state(), reason, runs_now })
+    Ok(WrongObject { object, source, commit, state: outcome.state(), reason, cause, runs_now })
 }

@@ -82,8 +82,8 @@ fn object(wrong: &WrongObject, notification: &Notification, style: &Style) -> St
     if notification.past || notification.commit.is_none() {
         let _ = write!(text, " ({})", quoted(wrong.commit.short()));
     }
-    if let Some(reason) = &wrong.reason {
-        let _ = write!(text, ": {}", quoted(&reason.message));
+    if let Some(cause) = &wrong.cause {
+        let _ = write!(text, ": {}", quoted(cause));
     }
     if let Some(runs) = &wrong.runs_now {
         text.push_str("; now runs");

@@ -24,6 +24,7 @@ pub(super) async fn icon(Path(name): Path<String>) -> Response {
         "moves.svg" => ("#0969da", "M16 8a8 8 0 0 1 8 8"),
         "back.svg" => ("#9a6700", "M16 8l9 15H7z"),
         "bad.svg" => ("#cf222e", "M10 10l12 12M22 10L10 22"),
+        "waits.svg" | "rest.svg" => ("#59636e", "M9 16h14"),
         _ => return text(StatusCode::NOT_FOUND, "there is no such icon\n"),
     };
     let svg = format!(

@@ -12,6 +12,7 @@ mod hooks;
 mod hosts;
 mod live;
 mod manifest_diff;
+mod metric_lines;
 mod metrics;
 mod openapi;
 mod pages;

@@ -1,4 +1,4 @@
-//! The pods of each revision of a workload, asked of its cluster: a few questions at once, and not for long.
+//! The pods of a workload, and of each revision of it, asked of its cluster: a few questions at once, and not for long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::Room;
+use crate::cluster::{ClusterError, LivePod};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{RevisionPods, Workload};
 
@@ -19,22 +20,32 @@ pub(super) fn room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(AT_ONCE))
 }
 
+/// The pods of a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WorkloadPods {
+    /// The pods of each revision, the newest first.
+    pub revisions: Vec<RevisionPods>,
+    /// The pods, those with a fault first.
+    pub pods: Vec<LivePod>,
+}
+
 impl Room {
-    /// Returns the pods of each revision, the newest first; if they can't be read, the reason.
-    pub(super) async fn revisions(&self, source: &str, key: &ObjectKey) -> Result<Vec<RevisionPods>, String> {
-        let api_version = match Workload::of(key) {
-            Some(Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet) => "apps/v1",
-            _ => return Ok(Vec::new()),
+    /// Returns the pods of a workload; if they can't be read, the reason.
+    pub(super) async fn workload_pods(&self, source: &str, key: &ObjectKey) -> Result<WorkloadPods, String> {
+        let (api_version, has_revisions) = match Workload::of(key) {
+            Some(Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet) => ("apps/v1", true),
+            Some(Workload::ReplicationController) => ("v1", false),
+            Some(Workload::Job) => ("batch/v1", false),
+            _ => return Ok(WorkloadPods::default()),
         };
         let sources = self.shown.sources();
         let Some(cluster) = sources.clusters.get(source) else { return Err("the cluster is not known".to_owned()) };
         let asked = async {
             let _room = self.asking.acquire().await;
             let served = cluster.served(api_version, &key.kind).await?;
-            match cluster.get(key, &served).await? {
-                Some(live) => cluster.revision_pods(key, &live).await,
-                None => Ok(Vec::new()),
-            }
+            let Some(live) = cluster.get(key, &served).await? else { return Ok(WorkloadPods::default()) };
+            let revisions = if has_revisions { cluster.revision_pods(key, &live).await? } else { Vec::new() };
+            Ok::<_, ClusterError>(WorkloadPods { revisions, pods: cluster.live_pods(key, &live).await? })
         };
         match tokio::time::timeout(READ_TIMEOUT, asked).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
@@ -77,7 +88,7 @@ mod tests {
             name: "web".to_owned(),
         };
         let began = tokio::time::Instant::now();
-        let why = room.revisions("shop", &key).await.unwrap_err();
+        let why = room.workload_pods("shop", &key).await.unwrap_err();
         assert!(why.contains("did not answer within 5s") && began.elapsed() < 2 * READ_TIMEOUT, "{why}");
     }
 }

@@ -313,6 +313,11 @@ pub struct WorkloadAnswer {
     pub state: ObjectState,
     /// One sentence for people.
     pub message: String,
+    /// The cause of a failure in a line: how many pods fail and how, and the last line of their log; null if nothing fails.
+    pub cause: Option<String>,
+    /// The commit that is charged with a failure, which `commit` need not be: after a rollback an older one runs; null if
+    /// nothing failed.
+    pub failed_commit: Option<CommitId>,
     /// The place of the manifest that the state is about; null if that is not known.
     pub place: Option<Place>,
     /// The dependencies that it waits for; null if it waits for nothing.
@@ -354,6 +359,8 @@ impl WorkloadAnswer {
             commit: String::new(),
             state,
             message: String::new(),
+            cause: None,
+            failed_commit: None,
             place: None,
             waits_for: None,
             since: None,

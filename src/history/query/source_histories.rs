@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::answers::{SourceAnswer, TroubleAnswer, WorkloadAnswer};
+use super::row_cause::read_causes;
 use super::step_details::waits_for;
 use crate::history::{
     HeldStatus, History, HistoryError, ObjectStanding, PublishedRollout, PublishedSource, Query, SourceStanding,
@@ -13,7 +14,7 @@ use crate::history::{
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
-    CommitId, GRACE, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, Workload,
+    CommitId, GRACE, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, Workload, short_cause,
 };
 
 /// The facts about each source that is followed.
@@ -220,11 +221,16 @@ impl SourceHistory {
             if let Some(held) = self.held.get(&row.object).filter(|_| row.since.is_none()) {
                 (row.message, row.since) = (held.line(), Some(held.since));
                 row.commit = held.commit.to_string();
+                row.note_failure(&held.commit, &held.reason);
             }
         } else if let Some(ended) = self.ended.get(&row.object).filter(|ended| ended.state == row.state) {
             row.place.clone_from(&ended.place);
             row.since = Some(ended.since);
             let message = told(ended.place.as_ref(), ended.reason.as_ref());
+            if ended.state.is_wrong() {
+                let reason = ended.reason.as_ref().filter(|_| ended.state != ObjectState::Rejected);
+                row.note_failure(&ended.commit, reason.map_or(&message, |reason| &reason.message));
+            }
             row.message = if row.commit == ended.commit.as_str() || row.commit.is_empty() {
                 message
             } else {
@@ -240,6 +246,7 @@ impl SourceHistory {
         let open = self.open.get(&row.object).map(|open| open.wrong.as_ref());
         if let Some(wrong) = open.unwrap_or_else(|| self.unhealthy.get(&row.object)) {
             row.message = if row.message.is_empty() { wrong.clone() } else { format!("{}; {wrong}", row.message) };
+            row.cause = Some(short_cause(wrong, None));
         }
     }
 }
@@ -277,10 +284,13 @@ impl Open {
     }
 }
 
-/// Adds facts that need a query of their own: holds that a newer commit has gone back to, and drift that is left alone.
+/// Adds facts that need a query of their own: the evidence of failures, holds that a newer commit has gone back to, and
+/// drift that is left alone.
 pub fn refine(history: &History, rows: &mut [WorkloadAnswer]) {
+    read_causes(history, rows);
     for row in rows.iter_mut().filter(|row| row.state == ObjectState::Held) {
         if let Ok(Some(message)) = held_again(history, &row.source, &row.object) {
+            row.cause = Some(short_cause(&message, None));
             row.message = message;
         }
     }
@@ -347,6 +357,11 @@ impl WorkloadAnswer {
             (Some(hold), _, ObjectState::Held) => HeldStatus::of(hold).line(),
             _ => live.failure.clone().filter(|_| state == ObjectState::Failed).unwrap_or_else(|| live.message.clone()),
         };
+        match (&live.hold, &live.failure, state) {
+            (Some(hold), _, ObjectState::Held) => row.note_failure(&hold.commit, &hold.reason),
+            (_, Some(failure), ObjectState::Failed) => row.cause = Some(short_cause(failure, None)),
+            _ => {}
+        }
         let hold = live.hold.as_deref().map(HeldStatus::of);
         match known {
             Some(known) => {

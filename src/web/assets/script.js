@@ -14,15 +14,23 @@
 
   const say = (text) => { if (live.textContent !== text) live.textContent = text; };
 
-  // What somebody is just using stays as it is: what is typed, what is open, where the keyboard is.
-  const busy = () => {
-    const at = document.activeElement;
-    return at && main().contains(at) && /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName);
-  };
-
   // How an element is found again: a link by where it leads, others by what they are.
   const signOf = (element) => element.getAttribute("href") || `${element.tagName} ${element.className}`;
   const focusable = () => [...main().querySelectorAll("a, button, input, select, summary, [tabindex]")];
+
+  const filterOf = (page) => page.querySelector(":scope > form.filter");
+
+  // What somebody types into stays as it is: all but that form is replaced.
+  const replace = (next) => {
+    const form = filterOf(main()), other = filterOf(next);
+    if (!form || !other || !form.contains(document.activeElement)) { main().replaceChildren(...next.childNodes); return; }
+    const count = form.querySelector(".count");
+    if (count) count.textContent = other.querySelector(".count").textContent;
+    [...main().childNodes].forEach((one) => { if (one !== form) one.remove(); });
+    const nodes = [...next.childNodes], at = nodes.indexOf(other);
+    form.before(...nodes.slice(0, at));
+    form.after(...nodes.slice(at + 1));
+  };
 
   const takeOver = (text) => {
     const page = new DOMParser().parseFromString(text, "text/html");
@@ -31,12 +39,12 @@
     const at = document.activeElement;
     const focus = at && at !== main() && main().contains(at) ? signOf(at) : null;
     const nth = focus ? focusable().filter((one) => signOf(one) === focus).indexOf(at) : 0;
-    const open = [...main().querySelectorAll("details")].map((one) => one.open);
-    next.querySelectorAll("details").forEach((one, index) => { if (index in open) one.open = open[index]; });
+    const open = new Map([...main().querySelectorAll("details")].map((one, nth) => [one.dataset.of || nth, one.open]));
+    next.querySelectorAll("details").forEach((one, nth) => { one.open = open.get(one.dataset.of || nth) ?? one.open; });
     const scrolled = [...main().querySelectorAll(".wide")].map((one) => one.scrollLeft);
-    main().replaceChildren(...next.childNodes);
+    replace(next);
     main().querySelectorAll(".wide").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
-    if (focus) {
+    if (focus && document.activeElement !== at) {
       const found = focusable().filter((one) => signOf(one) === focus);
       (found[nth] || found[0] || main()).focus({ preventScroll: true });
     }
@@ -50,19 +58,34 @@
   };
 
   const read = async () => {
-    if (reading || busy()) { again = true; return; }
+    if (reading) { again = true; return; }
     reading = true;
-    again = false;
-    try {
-      const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(20000) });
-      const text = await answer.text();
-      if (!busy()) takeOver(text); else again = true;
-      say("live");
-    } catch {
-      say("not reached, trying again");
-    }
+    do {
+      again = false;
+      try {
+        const answer = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(20000) });
+        takeOver(await answer.text());
+        say("live");
+      } catch {
+        say("not reached, trying again");
+      }
+    } while (again);
     reading = false;
   };
+
+  // A filter works while one types: its address is the page's, and that is read again.
+  let typed;
+  document.addEventListener("input", (event) => {
+    const form = event.target.form;
+    if (!form || !form.matches(".filter")) return;
+    clearTimeout(typed);
+    typed = setTimeout(() => {
+      const asked = [...new FormData(form)].filter(([, value]) => value !== "");
+      const query = new URLSearchParams(asked).toString();
+      history.replaceState(null, "", form.getAttribute("action") + (query && `?${query}`));
+      read();
+    }, 150);
+  });
 
   const listen = () => {
     source = new EventSource("/events");
@@ -79,10 +102,10 @@
   };
 
   const lasted = (seconds) => {
-    if (seconds < 120) return `${seconds}s`;
-    if (seconds < 10800) return `${Math.floor(seconds / 60)}m`;
-    if (seconds < 172800) return `${Math.floor(seconds / 3600)}h`;
-    return `${Math.floor(seconds / 86400)}d`;
+    if (seconds < 120) return `${seconds} s`;
+    if (seconds < 10800) return `${Math.floor(seconds / 60)} min`;
+    if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+    return `${Math.floor(seconds / 86400)} days`;
   };
 
   // Only what is past.
@@ -107,7 +130,6 @@
     button.firstChild.textContent = "Copied";
     setTimeout(() => { button.firstChild.textContent = "Copy"; }, 2000);
   });
-  document.addEventListener("focusout", () => setTimeout(() => { if (again) read(); }, 0));
   buttons();
   setInterval(times, 10000);
   listen();

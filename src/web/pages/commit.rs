@@ -15,12 +15,13 @@ use super::super::manifest_diff::{ManifestDiff, RecordedObject};
 use super::super::problem::Problem;
 use super::super::{Room, Shown};
 use super::components::{Lasted, Link, Mark};
-use super::overview::address;
+use super::next_step::command;
+use super::workload_row::address;
 use super::{Frame, refuse, write};
 use crate::history::query::answers::RecordAnswer;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::analysis::Measurement;
-use belay_core::rollout::{Commit, EventSeen, Outcome, PodSeen, Workload};
+use belay_core::rollout::{Commit, EventSeen, Outcome, PodSeen, Workload, short_cause};
 
 #[derive(Template)]
 #[template(path = "commit.html")]
@@ -39,6 +40,8 @@ struct CommitPage {
 
 struct Object {
     key: ObjectKey,
+    /// The place of it in the page, for links from elsewhere.
+    anchor: String,
     link: Option<String>,
     source: String,
     mark: Mark,
@@ -46,6 +49,9 @@ struct Object {
     place: Option<String>,
     started: Timestamp,
     took: Option<Lasted>,
+    /// The reason in a line.
+    cause: Option<String>,
+    /// All of it, where that is more.
     reason: Option<String>,
     waits_for: Option<String>,
     back_to: Option<Link>,
@@ -150,6 +156,8 @@ impl Object {
         // A hold is of the commit that failed, for as long as it lasts.
         let held = source.and_then(|of| of.held.get(&record.object)).is_some_and(|held| held.commit == record.commit);
         let place = record.written_at();
+        let reason = record.reason.map(|reason| reason.message);
+        let cause = reason.as_ref().map(|reason| short_cause(reason, record.evidence.as_ref()));
         let evidence = record.evidence.map(|evidence| {
             let mut events = evidence.events;
             events.sort_by_key(|event| std::cmp::Reverse(event.at));
@@ -165,6 +173,7 @@ impl Object {
         }
         commands.extend(unnoticed.iter().map(|one| command("restart", &one.workload)));
         Object {
+            anchor: format!("rollout-{}", record.id.0),
             link: Workload::of(&record.object).map(|_| address(&record.source, &record.object)),
             mark,
             trigger: match record.trigger.who() {
@@ -173,7 +182,8 @@ impl Object {
             },
             place,
             took: record.ended.map(|ended| Lasted(ended.duration_since(record.started))),
-            reason: record.reason.map(|reason| reason.message),
+            reason: reason.filter(|reason| cause.as_ref() != Some(reason)),
+            cause,
             waits_for: waits_for.or(progress),
             back_to: record.back_to.map(Link),
             complaints: record.complaints.iter().map(ToString::to_string).collect(),
@@ -186,14 +196,5 @@ impl Object {
             source: record.source,
             started: record.started,
         }
-    }
-}
-
-/// Returns a command about a workload. Names of objects have no characters that a shell reads otherwise.
-pub(super) fn command(verb: &str, key: &ObjectKey) -> String {
-    let kind = key.kind.to_lowercase();
-    match &key.namespace {
-        Some(namespace) => format!("belay {verb} {kind}/{} -n {namespace}", key.name),
-        None => format!("belay {verb} {kind}/{}", key.name),
     }
 }

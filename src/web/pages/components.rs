@@ -6,6 +6,7 @@ use askama::filters::HtmlSafe;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::rollout_progress::new_and_available;
+use crate::history::query::harm::Harm;
 use belay_core::rollout::{CommitId, Counters, ObjectState, Outcome, SourceState};
 
 /// A state: a word, and a shape for readers who see no colours.
@@ -29,6 +30,24 @@ impl Mark {
             ObjectState::Superseded | ObjectState::Orphaned | ObjectState::Unknown => ("rest", "–"),
         };
         Mark { class, shape, word: state.word() }
+    }
+
+    pub(super) fn of_harm(harm: Harm) -> Mark {
+        let (class, shape) = match harm {
+            Harm::Unavailable | Harm::Failed | Harm::Rejected => ("bad", "✖"),
+            Harm::Held => ("back", "■"),
+            Harm::RollingOut => ("moves", "◐"),
+            Harm::Waiting => ("waits", "…"),
+            Harm::Suspended => ("waits", "‖"),
+            Harm::Orphaned => ("rest", "–"),
+            Harm::Ok => ("good", "✔"),
+        };
+        Mark { class, shape, word: harm.word() }
+    }
+
+    /// Returns the mark of a workload without an available pod: its state in the colour of an error.
+    pub(super) fn unavailable(state: ObjectState) -> Mark {
+        Mark { class: "bad", ..Mark::of(state) }
     }
 
     pub(super) fn of_outcome(outcome: Outcome) -> Mark {
@@ -137,7 +156,30 @@ impl Display for When {
 // A time, and nothing else.
 impl HtmlSafe for When {}
 
-/// A duration: `45s`, `12m`, `3h5m`, `2d`.
+/// A time of day as people write it, with the day where that is another: `18:51`, `Mon 24 Nov 18:51`; with the exact one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TimeOfDay {
+    pub at: Timestamp,
+    pub now: Timestamp,
+}
+
+impl Display for TimeOfDay {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let is_alike = |form: &str| self.at.strftime(form).to_string() == self.now.strftime(form).to_string();
+        let form = match (is_alike("%Y-%m-%d"), is_alike("%Y")) {
+            (true, _) => "%H:%M",
+            (_, true) => "%a %-d %b %H:%M",
+            _ => "%-d %b %Y %H:%M",
+        };
+        let (exact, said) = (self.at.strftime("%Y-%m-%d %H:%M:%S UTC"), self.at.strftime(form));
+        write!(f, "<time datetime=\"{:.0}\" title=\"{exact}\">{said}</time>", self.at)
+    }
+}
+
+// A time, and nothing else.
+impl HtmlSafe for TimeOfDay {}
+
+/// A duration in units that fit: `45 s`, `12 min`, `3 h 5 min`, `2 days`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lasted(pub SignedDuration);
 
@@ -145,12 +187,12 @@ impl Display for Lasted {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs().max(0);
         match seconds {
-            0..120 => write!(f, "{seconds}s"),
-            120..600 if seconds % 60 != 0 => write!(f, "{}m{}s", seconds / 60, seconds % 60),
-            120..10_800 => write!(f, "{}m", seconds / 60),
-            10_800..172_800 if seconds / 60 % 60 != 0 => write!(f, "{}h{}m", seconds / 3600, seconds / 60 % 60),
-            10_800..172_800 => write!(f, "{}h", seconds / 3600),
-            _ => write!(f, "{}d", seconds / 86_400),
+            0..120 => write!(f, "{seconds} s"),
+            120..600 if seconds % 60 != 0 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            120..10_800 => write!(f, "{} min", seconds / 60),
+            10_800..172_800 if seconds / 60 % 60 != 0 => write!(f, "{} h {} min", seconds / 3600, seconds / 60 % 60),
+            10_800..172_800 => write!(f, "{} h", seconds / 3600),
+            _ => write!(f, "{} days", seconds / 86_400),
         }
     }
 }
@@ -178,8 +220,31 @@ mod tests {
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
         let at: Timestamp = "2026-01-01T00:07:00Z".parse().unwrap();
         let exact = "<time datetime=\"2026-01-01T00:07:00Z\" title=\"2026-01-01 00:07:00 UTC\">";
-        assert_eq!(When::ago(at, now).to_string(), format!("{exact}3m ago</time>"));
-        assert_eq!(When::until(now, at).to_string().split('>').nth(1), Some("in 3m</time"));
+        assert_eq!(When::ago(at, now).to_string(), format!("{exact}3 min ago</time>"));
+        assert_eq!(When::until(now, at).to_string().split('>').nth(1), Some("in 3 min</time"));
         assert!(When::until(at, now).to_string().contains(">now<"));
+        for (now, said) in [
+            ("2026-01-01T23:00:00Z", "00:07"),
+            ("2026-03-01T00:00:00Z", "Thu 1 Jan 00:07"),
+            ("2027-01-01T00:00:00Z", "1 Jan 2026 00:07"),
+        ] {
+            let clock = TimeOfDay { at, now: now.parse().unwrap() };
+            assert_eq!(clock.to_string(), format!("{exact}{said}</time>"));
+        }
+    }
+
+    #[test]
+    fn durations_have_units_that_fit() {
+        for (seconds, said) in [
+            (-1, "0 s"),
+            (8, "8 s"),
+            (150, "2 min 30 s"),
+            (900, "15 min"),
+            (11_100, "3 h 5 min"),
+            (14_400, "4 h"),
+            (180_000, "2 days"),
+        ] {
+            assert_eq!(Lasted(SignedDuration::from_secs(seconds)).to_string(), said);
+        }
     }
 }

@@ -2,21 +2,27 @@
 
 mod commit;
 mod components;
-mod figures;
+mod daemon;
+mod delivery;
+mod headline;
+mod known_commits;
+mod next_step;
 mod overview;
 mod timeline;
 mod workload;
+mod workload_row;
 
 use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use belay_core::manifest::is_hidden;
-use belay_core::rollout::SourceState;
 use http::StatusCode;
 use jiff::Timestamp;
 
 pub(super) use commit::commit;
-use components::{Mark, When};
-pub(super) use figures::figures;
+use components::{Lasted, When};
+pub(super) use daemon::daemon;
+pub(super) use delivery::delivery;
+use headline::StateCount;
 pub(super) use overview::overview;
 pub(super) use timeline::timeline;
 pub(super) use workload::workload;
@@ -27,24 +33,20 @@ use super::{Room, Shown};
 /// The frame around every page.
 struct Frame {
     now: Timestamp,
-    /// The worst state of any source.
-    worst: Mark,
+    /// The worst count, with which the title begins.
+    headline: StateCount,
     /// The page of the navigation that this one belongs to.
     here: &'static str,
 }
 
 impl Frame {
     fn of(shown: &Shown, here: &'static str) -> Frame {
-        let status = shown.status.borrow();
-        // The worst state is shown, as of a team the member that needs help first.
-        let order = [SourceState::Blocked, SourceState::Degraded, SourceState::Waiting, SourceState::Progressing];
-        let states: Vec<SourceState> = status.sources.values().map(|source| source.state()).collect();
-        let worst = order.into_iter().find(|state| states.contains(state)).unwrap_or(SourceState::Synced);
-        Frame { now: shown.clock.now(), worst: Mark::of_source(worst), here }
+        let headline = headline::worst(&headline::of_status(&shown.status.borrow()));
+        Frame { now: shown.clock.now(), headline, here }
     }
 
-    fn pages(&self) -> [(&'static str, &'static str); 3] {
-        [("/", "Overview"), ("/timeline", "Timeline"), ("/figures", "Figures")]
+    fn pages(&self) -> [(&'static str, &'static str); 4] {
+        [("/", "Overview"), ("/timeline", "Timeline"), ("/delivery", "Delivery metrics"), ("/daemon", "Daemon")]
     }
 
     fn version(&self) -> &'static str {
@@ -53,6 +55,10 @@ impl Frame {
 
     fn ago(&self, then: &Timestamp) -> When {
         When::ago(*then, self.now)
+    }
+
+    fn age(&self, since: &Timestamp) -> Lasted {
+        Lasted(self.now.duration_since(*since))
     }
 
     fn until(&self, then: &Timestamp) -> When {

@@ -1,10 +1,11 @@
-//! Every source and every workload, problems first.
+//! Every source and every workload, the most harmful first.
 
 use std::collections::BTreeSet;
 
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use form_urlencoded::Serializer;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -12,19 +13,24 @@ use serde::Deserialize;
 use super::super::Room;
 use super::super::problem::Problem;
 use super::super::query::QueryParams;
-use super::components::{Link, Mark, PodsPicture};
-use super::{Frame, in_address, refuse, write};
+use super::components::{Link, Mark};
+use super::headline::{StateCount, counts};
+use super::known_commits::{KnownCommits, known_commits};
+use super::workload_row::WorkloadRow;
+use super::{Frame, refuse, write};
 use crate::daemon::Status;
-use crate::history::query::answers::{SourceAnswer, StatusAnswer, WorkloadAnswer};
-use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, Counters, ObjectState, Workload};
+use crate::history::query::answers::{CommitInfo, SourceAnswer, StatusAnswer, WorkloadAnswer};
+use crate::history::query::harm::{Harm, HarmCounts, sort_by_harm};
+use belay_core::rollout::{CommitId, SourceState};
 
 /// The number of rows that are shown at once. The filter finds the others.
 const ROWS: usize = 2000;
-/// The number of holds that are shown above all else.
-const HOLDS: usize = 20;
-/// The number of characters of a reason in a row; the whole is on the workload's page.
-const REASON: usize = 160;
+/// The number of rows that unfold; the pages of the others' workloads have the whole reason.
+const UNFOLDING: usize = 100;
+/// The number of sources that are shown; the page of the daemon has all.
+const SOURCES: usize = 8;
+/// The number of commits whose subject and author are read for the rows.
+const COMMITS: usize = 300;
 
 /// The parameters of the address.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -41,23 +47,28 @@ pub(in crate::web) struct OverviewAsked {
 struct Overview {
     frame: Frame,
     asked: OverviewAsked,
+    strip: Vec<StripLink>,
     sources: Vec<SourceRow>,
-    holds: Vec<HeldRow>,
     /// The number of further ones.
-    more_holds: usize,
+    more_sources: usize,
     rows: Vec<WorkloadRow>,
     /// The total number, and the number that fit.
     total: usize,
     fitting: usize,
-    states: Vec<&'static str>,
     namespaces: BTreeSet<String>,
     names: BTreeSet<String>,
+}
+
+/// A count that leads to what it counts.
+struct StripLink {
+    count: StateCount,
+    link: String,
+    is_asked: bool,
 }
 
 struct SourceRow {
     name: String,
     mark: Mark,
-    counts: String,
     head: Option<HeadRow>,
     looked: Option<Timestamp>,
     troubles: Vec<String>,
@@ -66,29 +77,7 @@ struct SourceRow {
 
 struct HeadRow {
     commit: Link,
-    subject: String,
-    author: String,
-}
-
-/// Git and the cluster differ: nobody should have to search for that.
-struct HeldRow {
-    object: ObjectKey,
-    link: String,
-    since: String,
-    commit: Link,
-    reason: String,
-}
-
-struct WorkloadRow {
-    object: ObjectKey,
-    link: Option<String>,
-    mark: Mark,
-    commit: Option<Link>,
-    pods: Option<PodsPicture>,
-    source: String,
-    message: String,
-    since: Option<Timestamp>,
-    deadline: Option<Timestamp>,
+    told: Option<CommitInfo>,
 }
 
 pub(in crate::web) async fn overview(
@@ -103,34 +92,37 @@ pub(in crate::web) async fn overview(
 
 async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
     let status = room.shown.status.borrow().clone();
-    let heads: Vec<CommitId> = status.sources.values().filter_map(|source| source.planned.clone()).collect();
-    let told = room.history.ask(move |history| {
-        let told = |head: CommitId| Ok(history.told(&head)?.map(|told| (head, told.subject, told.author)));
-        heads.into_iter().filter_map(|head| told(head).transpose()).collect::<Result<Vec<_>, _>>()
-    });
+    let mut answer = room.status().await?;
+    answer.workloads.append(&mut answer.objects);
+    sort_by_harm(&mut answer.workloads);
     // The page is shown also while the history can't be read: it says so itself.
-    let told = told.await.unwrap_or_default();
-    let answer = room.status().await?;
-    let sources = answer.sources.iter().map(|of| SourceRow::of(of, &told)).collect();
-    Ok(assemble(Frame::of(&room.shown, "/"), asked, sources, &status, answer))
+    let told = known_commits(room, commits_of(&answer)).await.unwrap_or_default();
+    Ok(assemble(Frame::of(&room.shown, "/"), asked, &status, answer, &told))
+}
+
+/// Returns the commits that the page names, those of the most harmful rows first.
+fn commits_of(answer: &StatusAnswer) -> BTreeSet<CommitId> {
+    let heads = answer.sources.iter().take(COMMITS).filter_map(|source| source.head.clone());
+    let mut commits: BTreeSet<CommitId> = heads.collect();
+    let of_row = |row: &WorkloadAnswer| row.failed_commit.clone().or_else(|| row.commit.parse().ok());
+    for commit in answer.workloads.iter().filter_map(of_row) {
+        if commits.len() >= COMMITS {
+            break;
+        }
+        commits.insert(commit);
+    }
+    commits
 }
 
 impl SourceRow {
-    /// Returns a source as the API answers it, with the subject and author of the commits in `told`.
-    fn of(answer: &SourceAnswer, told: &[(CommitId, String, String)]) -> SourceRow {
-        let head = answer.head.as_ref().map(|head| {
-            let known = told.iter().find(|(known, ..)| known == head);
-            let (subject, author) =
-                known.map(|(_, subject, author)| (subject.clone(), author.clone())).unwrap_or_default();
-            HeadRow { commit: Link(head.clone()), subject, author }
-        });
+    fn of(answer: &SourceAnswer, told: &KnownCommits) -> SourceRow {
+        let head = answer.head.as_ref();
         let repository = answer.trouble.as_ref().map(|trouble| format!("repository: {}", trouble.message));
         let troubles = answer.troubles.iter().map(|(place, what)| format!("{place}: {what}"));
         SourceRow {
             name: answer.source.clone(),
             mark: Mark::of_source(answer.state),
-            counts: answer.objects.to_string(),
-            head,
+            head: head.map(|head| HeadRow { commit: Link(head.clone()), told: told.get(head).cloned() }),
             looked: answer.looked,
             troubles: answer.waits_for.iter().cloned().chain(repository).chain(troubles).collect(),
             warnings: answer.warning_lines().collect(),
@@ -138,114 +130,117 @@ impl SourceRow {
     }
 }
 
-fn assemble(
-    frame: Frame,
-    asked: OverviewAsked,
-    sources: Vec<SourceRow>,
-    status: &Status,
-    answer: StatusAnswer,
-) -> Overview {
-    let mut all: Vec<WorkloadAnswer> = answer.workloads;
-    all.extend(answer.objects);
-    let namespaces = all.iter().filter_map(|row| row.object.namespace.clone()).collect();
-    let mut states: Vec<ObjectState> = all.iter().map(|row| row.state).collect();
-    states.sort();
-    states.dedup();
-    let total = all.len();
-    all.retain(|row| asked.fits(row));
-    all.sort_by(|a, b| (urgency(a.state), &a.source, &a.object).cmp(&(urgency(b.state), &b.source, &b.object)));
-    let fitting = all.len();
-    let held = || status.sources.iter().flat_map(|(source, of)| of.held.iter().map(move |held| (source, held)));
-    let holds: Vec<HeldRow> = held()
-        .take(HOLDS)
-        .map(|(source, (object, held))| HeldRow {
-            object: object.clone(),
-            link: address(source, object),
-            since: held.since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
-            commit: Link(held.commit.clone()),
-            reason: held.reason.clone(),
-        })
-        .collect();
-    let rows = all.into_iter().take(ROWS).map(|row| WorkloadRow::of(row, status)).collect();
-    Overview {
-        frame,
-        asked,
-        names: sources.iter().map(|source| source.name.clone()).collect(),
-        sources,
-        more_holds: held().count() - holds.len(),
-        holds,
-        rows,
-        total,
-        fitting,
-        states: states.into_iter().map(ObjectState::word).collect(),
-        namespaces,
+/// Returns the rank of a source's state: trouble comes first.
+fn rank(state: SourceState) -> u8 {
+    match state {
+        SourceState::Blocked => 0,
+        SourceState::Degraded => 1,
+        SourceState::Waiting => 2,
+        SourceState::Progressing => 3,
+        SourceState::Synced => 4,
     }
 }
 
-/// Returns the rank of a state: trouble comes first, then progress, then waiting.
-fn urgency(state: ObjectState) -> u8 {
-    match state {
-        _ if state.is_wrong() => 0,
-        ObjectState::Waiting | ObjectState::Suspended => 2,
-        _ if state.is_open() => 1,
-        ObjectState::Orphaned | ObjectState::Unknown => 3,
-        _ => 4,
+fn assemble(
+    frame: Frame,
+    asked: OverviewAsked,
+    status: &Status,
+    answer: StatusAnswer,
+    told: &KnownCommits,
+) -> Overview {
+    let StatusAnswer { mut sources, workloads: mut all, .. } = answer;
+    let namespaces = all.iter().filter_map(|row| row.object.namespace.clone()).collect();
+    let names = sources.iter().map(|source| source.source.clone()).collect();
+    let states: Vec<SourceState> = sources.iter().map(|source| source.state).collect();
+    let total = all.len();
+    all.retain(|row| asked.fits_but_for_its_state(row));
+    let strip = asked.strip(&HarmCounts::of(all.iter().map(Harm::of_row)), &states);
+    all.retain(|row| asked.has_its_state(row));
+    let fitting = all.len();
+    sources.sort_by_key(|source| rank(source.state));
+    let row = |(number, row)| {
+        let row = WorkloadRow::of(row, status, told);
+        if number < UNFOLDING { row } else { row.in_a_line() }
+    };
+    let rows = all.into_iter().take(ROWS).enumerate().map(row).collect();
+    Overview {
+        frame,
+        asked,
+        strip,
+        more_sources: sources.len().saturating_sub(SOURCES),
+        sources: sources.iter().take(SOURCES).map(|source| SourceRow::of(source, told)).collect(),
+        rows,
+        total,
+        fitting,
+        namespaces,
+        names,
     }
 }
 
 impl OverviewAsked {
-    fn fits(&self, row: &WorkloadAnswer) -> bool {
+    fn fits_but_for_its_state(&self, row: &WorkloadAnswer) -> bool {
         let is = |asked: &str, value: &str| asked.is_empty() || asked == value;
         let text = self.q.to_lowercase();
         let has = |value: &str| value.to_lowercase().contains(&text);
-        is(&self.state, row.state.word())
-            && is(&self.namespace, row.object.namespace.as_deref().unwrap_or_default())
+        is(&self.namespace, row.object.namespace.as_deref().unwrap_or_default())
             && is(&self.source, &row.source)
-            && (has(&row.object.to_string()) || has(&row.message) || has(&row.commit))
+            && (text.is_empty()
+                || has(&row.object.to_string())
+                || has(&row.message)
+                || has(&row.commit)
+                || has(&row.source)
+                || row.cause.as_deref().is_some_and(has)
+                || row.failed_commit.as_ref().is_some_and(|commit| has(commit.as_str())))
     }
-}
 
-impl WorkloadRow {
-    fn of(row: WorkloadAnswer, status: &Status) -> WorkloadRow {
-        let live = status.sources.get(&row.source).and_then(|source| source.workloads.get(&row.object));
-        let is_workload = Workload::of(&row.object).is_some();
-        let counters = live.map_or(Counters { desired: row.desired, ..Counters::default() }, |live| live.counters);
-        WorkloadRow {
-            link: is_workload.then(|| address(&row.source, &row.object)),
-            mark: Mark::of(row.state),
-            commit: row.commit.parse().ok().map(Link),
-            pods: is_workload.then_some(PodsPicture(counters)),
-            message: shortened(&row.message, row.state),
-            since: row.since,
-            deadline: row.deadline,
-            source: row.source,
-            object: row.object,
+    /// Returns true for a row in the state that is asked for: a state of an object, or a harm of the strip.
+    fn has_its_state(&self, row: &WorkloadAnswer) -> bool {
+        let is_of = |word: &str| self.state == word;
+        self.state.is_empty() || is_of(row.state.word()) || is_of(Harm::of_row(row).in_address())
+    }
+
+    fn strip(&self, harms: &HarmCounts, sources: &[SourceState]) -> Vec<StripLink> {
+        let link = |count: StateCount| match count.harm {
+            Some(harm) => {
+                let is_asked = self.state == harm.in_address();
+                let link = self.address(if is_asked { "" } else { harm.in_address() });
+                StripLink { count, link, is_asked }
+            }
+            None => StripLink { count, link: "#sources".to_owned(), is_asked: false },
+        };
+        counts(harms, sources).into_iter().map(link).collect()
+    }
+
+    /// Returns the address of the same with another state.
+    fn address(&self, state: &str) -> String {
+        let mut query = Serializer::new(String::new());
+        let parts = [("q", &*self.q), ("state", state), ("namespace", &self.namespace), ("source", &self.source)];
+        parts.into_iter().filter(|(_, value)| !value.is_empty()).for_each(|(name, value)| {
+            query.append_pair(name, value);
+        });
+        match query.finish() {
+            query if query.is_empty() => "/".to_owned(),
+            query => format!("/?{query}"),
         }
     }
-}
 
-/// Returns the address of a workload's page.
-pub(super) fn address(source: &str, key: &ObjectKey) -> String {
-    let parts = [source, &key.kind, key.namespace.as_deref().unwrap_or("-"), &key.name];
-    format!("/workloads/{}", parts.map(in_address).join("/"))
-}
-
-/// Returns a reason as it fits in a row. A row shows anyway that all pods are there.
-fn shortened(message: &str, state: ObjectState) -> String {
-    if state == ObjectState::Complete {
-        String::new()
-    } else {
-        belay_core::manifest::shortened(message, REASON).into_owned()
+    /// Returns the states that may be chosen, each as in the address and as a word.
+    fn states(&self) -> Vec<(String, String)> {
+        let harms = Harm::ALL.map(|harm| (harm.in_address().to_owned(), harm.word().to_owned()));
+        let other = (self.state.clone(), self.state.clone());
+        let is_other = !self.state.is_empty() && harms.iter().all(|(harm, _)| *harm != self.state);
+        harms.into_iter().chain(is_other.then_some(other)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::components::Mark;
+    use super::super::headline::worst;
     use super::*;
     use crate::daemon::SourceStatus;
+    use belay_core::manifest::ObjectKey;
     use belay_core::rollout::health::Standing;
-    use belay_core::rollout::{LiveWorkload, SourceState};
+    use belay_core::rollout::{Counters, LiveWorkload};
 
     const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
 
@@ -261,9 +256,17 @@ mod tests {
         let workloads = workloads.iter().map(row).collect();
         let answer =
             StatusAnswer { cluster: None, unanswered: None, sources: Vec::new(), workloads, objects: Vec::new() };
-        let worst = Mark::of_source(SourceState::Synced);
-        let frame = Frame { now: Timestamp::UNIX_EPOCH, worst, here: "/" };
-        assemble(frame, asked, Vec::new(), &status, answer).render().unwrap()
+        let frame = Frame { now: Timestamp::UNIX_EPOCH, headline: worst(&[]), here: "/" };
+        let mut answer = answer;
+        sort_by_harm(&mut answer.workloads);
+        let told = CommitInfo {
+            subject: "Cache headers for images of the shop's front".to_owned(),
+            author: "Ada Lovelace".to_owned(),
+            email: None,
+            authored: None,
+        };
+        let told = [(COMMIT.parse().unwrap(), told)].into();
+        assemble(frame, asked, &status, answer, &told).render().unwrap()
     }
 
     fn live(standing: Standing) -> LiveWorkload {
@@ -282,7 +285,7 @@ mod tests {
         let names = (0..1000).map(|number| format!("a-service-with-quite-a-name-{number:04}"));
         let workloads: Vec<_> = names.map(|name| (key(&name), live(Standing::Complete))).collect();
         let html = rendered(&workloads, OverviewAsked::default());
-        assert_eq!(html.matches("<tr>").count(), 1001);
+        assert_eq!(html.matches("<tr").count(), 1001);
         assert!(html.len() <= 500_000, "{} bytes", html.len());
     }
 
@@ -291,8 +294,17 @@ mod tests {
         let workloads: Vec<_> =
             (0..ROWS + 7).map(|number| (key(&format!("{number:05}")), live(Standing::Complete))).collect();
         let html = rendered(&workloads, OverviewAsked::default());
-        assert_eq!(html.matches("<tr>").count(), ROWS + 1);
+        assert_eq!(html.matches("<tr").count(), ROWS + 1);
         assert!(html.contains("2007 of 2007") && html.contains("The first 2000: filter to see the others."));
+    }
+
+    #[test]
+    fn the_most_harmful_rows_unfold() {
+        let live = LiveWorkload { failure: Some("it failed: ".repeat(9)), ..live(Standing::Failed) };
+        let workloads: Vec<_> = (0..UNFOLDING + 7).map(|number| (key(&format!("{number:05}")), live.clone())).collect();
+        let html = rendered(&workloads, OverviewAsked::default());
+        assert_eq!(html.matches("<details").count(), UNFOLDING);
+        assert_eq!(html.matches(": it failed</td>").count(), 7, "{html}");
     }
 
     #[test]
@@ -308,6 +320,8 @@ mod tests {
         let filtered = |asked: OverviewAsked| rendered(&workloads, asked).matches(">Deployment shop/").count();
         let state = |state: &str| OverviewAsked { state: state.to_owned(), ..OverviewAsked::default() };
         assert_eq!([filtered(state("failed")), filtered(state("held")), filtered(state(""))], [1, 0, 3]);
+        assert_eq!([filtered(state("ok")), filtered(state("complete")), filtered(state("rolling-out"))], [1, 1, 1]);
+        assert!(html.contains("href=\"/?state=failed\"") && html.contains("1 rolling out"), "{html}");
         assert_eq!(filtered(OverviewAsked { q: "SHOP/B".to_owned(), ..OverviewAsked::default() }), 1);
         assert_eq!(filtered(OverviewAsked { namespace: "other".to_owned(), ..OverviewAsked::default() }), 0);
         assert_eq!(filtered(OverviewAsked { source: "shop".to_owned(), ..OverviewAsked::default() }), 3);

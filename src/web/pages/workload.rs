@@ -1,4 +1,4 @@
-//! One workload: its revisions with their pods, its rollout, its hold, and its past records.
+//! One workload: the reason of its state and the next step first, then its pods, its revisions and its past records.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -8,39 +8,47 @@ use jiff::Timestamp;
 
 use super::super::Room;
 use super::super::problem::Problem;
+use super::super::revisions::WorkloadPods;
 use super::super::rollout_progress::picture;
-use super::commit::command;
-use super::components::{Lasted, Link, Mark, PodsPicture};
+use super::components::{Lasted, Link, Mark};
+use super::known_commits::known_commits;
+use super::next_step::command;
+use super::workload_row::WorkloadRow;
 use super::{Frame, refuse, write};
-use crate::daemon::UnderWay;
+use crate::cluster::LivePod;
+use crate::daemon::{Status, UnderWay};
+use crate::history::query::answers::WorkloadAnswer;
 use crate::history::query::step_details::unnoticed;
-use crate::history::{HeldStatus, History, HistoryError, Query};
+use crate::history::{History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration};
+use belay_core::rollout::{LiveWorkload, ObjectState, Outcome, Record, RevisionPods, is_configuration, short_cause};
 
 /// The number of records that are shown.
 const RECORDS: u32 = 30;
 /// The number of newest records of ConfigMaps and Secrets that are searched for changes its pods have not noticed.
 const CONFIGURATION: u32 = 200;
 
+/// The number of pods that are shown.
+const PODS: usize = 50;
+/// The fewest moments of a rollout that make a picture.
+const MOMENTS: usize = 2;
+
 #[derive(Template)]
 #[template(path = "workload.html")]
 struct WorkloadPage {
     frame: Frame,
-    key: ObjectKey,
-    source: String,
-    mark: Mark,
+    row: WorkloadRow,
     live: LiveWorkload,
-    pods: PodsPicture,
     under_way: Option<UnderWay>,
-    /// The trouble with its pods.
-    wrong: Option<String>,
-    held: Option<HeldStatus>,
     picture: Option<Picture>,
+    pods: Vec<LivePod>,
+    /// The number of further ones.
+    more_pods: usize,
     revisions: Vec<RevisionRow>,
     revisions_missing: Option<String>,
     stale: Vec<String>,
     records: Vec<Past>,
+    /// Commands that help without a failure.
     commands: Vec<String>,
 }
 
@@ -64,7 +72,10 @@ struct Past {
     revision: Option<i64>,
     started: Timestamp,
     took: Option<Lasted>,
-    reason: String,
+    /// The reason in a line.
+    cause: String,
+    /// All of it, where that is more.
+    whole: Option<String>,
 }
 
 pub(in crate::web) async fn workload(
@@ -90,49 +101,67 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     let live = of.workloads.get(&key).cloned().unwrap_or_default();
     let (asked, about) = (source.clone(), key.clone());
     let (records, stale) = room.history.ask(move |history| read(history, &asked, &about)).await?;
-    let (revisions, revisions_missing) = match room.revisions(&source, &key).await {
-        Ok(revisions) => (revisions, None),
-        Err(message) => (Vec::new(), Some(message)),
+    let (pods, revisions_missing) = match room.workload_pods(&source, &key).await {
+        Ok(pods) => (pods, None),
+        Err(message) => (WorkloadPods::default(), Some(message)),
     };
-    let state = of.state_of_workload(&key);
-    let held = of.held.get(&key).cloned();
     let under_way = of.under_way.get(&key).cloned();
-    let wrong = match &under_way {
-        Some(way) => way.wrong.clone(),
-        None => of.unhealthy.get(&key).cloned().flatten(),
-    };
-    let now = under_way.is_some().then(|| room.shown.clock.now());
-    let until = under_way.as_ref().and_then(|way| way.until);
-    let mut commands = Vec::new();
-    commands.extend(held.is_some().then(|| command("retry", &key)));
-    commands.extend((!stale.is_empty()).then(|| command("restart", &key)));
-    commands.extend((state == ObjectState::Suspended).then(|| command("resume-sync", &key)));
-    commands.extend((revisions.len() > 1).then(|| command("undo", &key)));
-    commands.push(command("status", &key));
-    let revisions =
-        revisions.into_iter().map(|pods| RevisionRow { outcome: outcome_of(&pods, &records), pods }).collect();
+    let revision = |pods: RevisionPods| RevisionRow { outcome: outcome_of(&pods, &records), pods };
+    let revisions: Vec<RevisionRow> = pods.revisions.into_iter().map(revision).collect();
+    let row = row(room, &status, &source, &key).await?;
     Ok(WorkloadPage {
         frame: Frame::of(&room.shown, "/"),
-        mark: Mark::of(state),
-        pods: PodsPicture(live.counters),
-        picture: room.progress.of(&source, &key).map(|(commit, moments)| {
-            let of_it = |record: &&Record| record.rolls_out && record.commit == commit;
-            let began = records.iter().find(of_it).map(|record| record.started);
-            let cut = began.and_then(|began| room.progress.noted_since(began).map(|since| (began, since)));
-            Picture { svg: picture(&moments, now, until), cut }
-        }),
-        key,
-        source,
+        picture: picture_of(room, &source, &key, &records, under_way.as_ref()),
+        commands: commands(&key, of.state_of_workload(&key), &revisions, !stale.is_empty()),
+        more_pods: pods.pods.len().saturating_sub(PODS),
+        pods: pods.pods.into_iter().take(PODS).collect(),
+        row,
         live,
         under_way,
-        wrong,
-        held,
         revisions,
         revisions_missing,
         stale,
         records: records.into_iter().map(Past::of).collect(),
-        commands,
     })
+}
+
+/// Returns the workload as a row of the overview, with the known facts about its commits.
+async fn row(room: &Room, status: &Status, source: &str, key: &ObjectKey) -> Result<WorkloadRow, Problem> {
+    let answer = room.status().await?;
+    let mut rows = answer.workloads.into_iter().chain(answer.objects);
+    let row = rows.find(|row| row.source == source && row.object == *key).unwrap_or_else(|| {
+        let state = status.sources.get(source).map_or(ObjectState::Unknown, |of| of.state_of_workload(key));
+        WorkloadAnswer::of_object(key, source, state)
+    });
+    let commits = row.failed_commit.iter().cloned().chain(row.commit.parse()).collect();
+    Ok(WorkloadRow::of(row, status, &known_commits(room, commits).await?))
+}
+
+/// Returns the commands that help a workload that did not fail. An undo needs a revision that did not fail either.
+fn commands(key: &ObjectKey, state: ObjectState, revisions: &[RevisionRow], is_stale: bool) -> Vec<String> {
+    let is_left_alone = matches!(state, ObjectState::Held | ObjectState::Suspended);
+    let goes_back =
+        revisions.iter().any(|row| !row.pods.present && row.outcome.is_none_or(|outcome| outcome.class == "good"));
+    let restart = (is_stale && !is_left_alone).then(|| command("restart", key));
+    let undo = (goes_back && !is_left_alone).then(|| command("undo", key));
+    restart.into_iter().chain(undo).chain([command("status", key)]).collect()
+}
+
+/// Returns the newest rollout as a picture, if there is more to draw than its beginning.
+fn picture_of(
+    room: &Room,
+    source: &str,
+    key: &ObjectKey,
+    records: &[Record],
+    under_way: Option<&UnderWay>,
+) -> Option<Picture> {
+    let shows = |moments: &[_]| under_way.is_some() || moments.len() >= MOMENTS;
+    let (commit, moments) = room.progress.of(source, key).filter(|(_, moments)| shows(moments))?;
+    let now = under_way.is_some().then(|| room.shown.clock.now());
+    let of_it = |record: &&Record| record.rolls_out && record.commit == commit;
+    let began = records.iter().find(of_it).map(|record| record.started);
+    let cut = began.and_then(|began| room.progress.noted_since(began).map(|since| (began, since)));
+    Some(Picture { svg: picture(&moments, now, under_way.and_then(|way| way.until)), cut })
 }
 
 /// Returns the outcome of the rollout that made a revision. One that was gone back to has a new number, and the commit
@@ -146,13 +175,16 @@ fn outcome_of(pods: &RevisionPods, records: &[Record]) -> Option<Mark> {
 
 impl Past {
     fn of(record: Record) -> Past {
+        let reason = record.reason.map(|reason| reason.message).unwrap_or_default();
+        let cause = short_cause(&reason, record.evidence.as_ref());
         Past {
             mark: Mark::of_outcome(record.outcome),
             trigger: record.trigger.word(),
             revision: record.revision,
             started: record.started,
             took: record.ended.map(|ended| Lasted(ended.duration_since(record.started))),
-            reason: record.reason.map(|reason| reason.message).unwrap_or_default(),
+            whole: (reason != cause).then_some(reason),
+            cause,
             commit: Link(record.commit),
         }
     }

@@ -65,7 +65,7 @@ async fn what_it_brings_back_counts_with_the_commits_that_say_it() {
     let told = |line: &str| {
         let commit = [&first, &note, &second].into_iter().find(|id| line.contains(&format!("/commits/{id}")))?;
         let (_, what) = line.split_once("shop: ")?;
-        Some((commit.clone(), what.split(", ").next()?.to_owned()))
+        Some((commit.clone(), what.split([':', '<']).next()?.to_owned()))
     };
     let lines: Vec<(String, String)> = timeline.lines().filter_map(told).collect();
     let line = |commit: &String, what: &str| (commit.clone(), what.to_owned());

@@ -176,6 +176,8 @@ async fn a_rollback_says_what_failed_why_and_what_runs_now() {
     assert_eq!(body["author"]["name"], "Ada");
     let wrong = &body["wrong"][0];
     assert_eq!((&wrong["object"]["name"], &wrong["state"]), (&"web".into(), &"rolled-back".into()));
+    let cause = wrong["cause"].as_str().unwrap();
+    assert!(cause.contains("new pod: ") && cause.ends_with(" web:2"), "{cause}");
     assert_eq!(wrong["reason"]["code"], "ProgressDeadlineExceeded");
     let runs = &wrong["runsNow"];
     assert_eq!(
@@ -193,6 +195,7 @@ async fn a_rollback_says_what_failed_why_and_what_runs_now() {
     let sent = telling.post.sent("slack.example");
     let text = sent[0].body["text"].as_str().unwrap();
     for part in [
+        cause,
         "rolled-back",
         "`Faster &lt;!channel&gt; images`",
         "`Ada`",

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::shows_itself_over_http::get;
-use crate::support::daemon::{World, broken, config_map, deployment};
+use crate::support::daemon::{World, broken, config_map, deployment, short};
 
 async fn page(web: &Web, path: &str) -> String {
     let answer = get(web, path).await;
@@ -46,7 +46,7 @@ async fn after_a_restart_the_picture_says_since_when_it_is_drawn() {
 async fn from_the_overview_to_the_evidence() {
     let (mut world, good) = World::with_web().await;
     let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
-    shows(&page(&web, "/").await, &["<title>✔ Overview · belay</title>", "synced", "●●</span> 2/2"]);
+    shows(&page(&web, "/").await, &["<title>1 ok · belay</title>", "synced", "●●</span> 2/2"]);
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Break <it>");
     world.until("it moves", |source| !source.under_way.is_empty()).await;
@@ -55,8 +55,15 @@ async fn from_the_overview_to_the_evidence() {
     shows(&moving, &["Rollout under way", "<svg class=\"progress\"", "class=\"deadline\"", "unless something moves"]);
     world.through(&bad).await;
     let overview = page(&web, "/").await;
-    shows(&overview, &["<title>▲ Overview · belay</title>", "/icon/back.svg", "degraded", "Break &#60;it&#62;"]);
+    shows(&overview, &["<title>1 held · belay</title>", "/icon/back.svg", "degraded", "Break &#60;it&#62;"]);
     shows(&overview, &["Git and the cluster differ, by rollback, since 2026-01-01", "</i> held</span>"]);
+    shows(&overview, &[": exit code 1", "belay retry deployment/web -n default"]);
+    // The row names both commits: the one that runs, and the one that failed.
+    let both = format!(
+        "runs <a href=\"/commits/{good}\"><code>{}</code></a>, wants <a href=\"/commits/{bad}\">",
+        short(&good)
+    );
+    shows(&overview, &[&both, "href=\"/?state=held\""]);
     let timeline = page(&web, "/timeline").await;
     let lines: Vec<usize> = [&bad, &good].iter().map(|id| timeline.find(&format!("/commits/{id}")).unwrap()).collect();
     assert!(lines[0] < lines[1], "the newest comes first");
@@ -78,7 +85,11 @@ async fn from_the_overview_to_the_evidence() {
     );
     let workload = page(&web, "/workloads/shop/Deployment/default/web").await;
     shows(&workload, &["</i> held</span>", "<small>present</small>", "belay retry deployment/web -n default"]);
-    shows(&workload, &["belay undo deployment/web -n default"]);
+    shows(&workload, &["Git and the cluster differ, by rollback, since 2026-01-01", "<td>Running</td>"]);
+    assert!(
+        !workload.contains("belay undo"),
+        "each earlier revision has failed, so that it would be refused: {workload}"
+    );
     // Each revision with its commit and what became of that.
     let (_, revisions) = workload.split_once("<h2 id=\"revisions\">").unwrap();
     let (revisions, _) = revisions.split_once("</table>").unwrap();
@@ -91,7 +102,6 @@ async fn from_the_overview_to_the_evidence() {
         commit.contains("<h3>Events</h3>") && !commit.contains("RolloutComplete"),
         "of this rollout only: {commit}"
     );
-    shows(&page(&web, "/figures").await, &["50 %", "<svg class=\"bars\"", "Rollouts a month. 2026-01: 2"]);
     for path in [
         "/nothing",
         "/commits/ffffffff",
@@ -104,6 +114,34 @@ async fn from_the_overview_to_the_evidence() {
             "{path}: {answer}"
         );
     }
+}
+
+/// After the fix the page offers an undo, and timeline, delivery metrics and the daemon's page have what there was.
+#[tokio::test(start_paused = true)]
+async fn after_the_fix_the_pages_have_what_there_was() {
+    let (mut world, _) = World::with_web().await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    let bad = world.push("web.yaml", &broken("web", "crash-after=1s"), "Break <it>");
+    world.through(&bad).await;
+    let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Fix it");
+    world.through(&fix).await;
+    let fixed = page(&web, "/workloads/shop/Deployment/default/web").await;
+    shows(&fixed, &["belay undo deployment/web -n default"]);
+    assert!(!fixed.contains("belay retry"), "nothing is held: {fixed}");
+    shows(&page(&web, "/delivery").await, &["33 %", "<svg class=\"bars\"", "Rollouts a month. Jan 2026: 3"]);
+    shows(&page(&web, "/daemon").await, &["Last fetch", "this daemon has it", "Kubernetes"]);
+    let filtered = |query: &str| format!("/timeline?{query}");
+    let subjects = ["First version", "Break &#60;it&#62;", "Fix it"];
+    for (query, shown) in [
+        ("author=nobody", [false, false, false]),
+        ("state=rolled-back", [false, true, false]),
+        ("workload=default/web", [true, true, true]),
+        ("workload=default/other&source=shop", [false, false, false]),
+    ] {
+        let timeline = page(&web, &filtered(query)).await;
+        assert_eq!(subjects.map(|subject| timeline.contains(subject)), shown, "{query}: {timeline}");
+    }
+    shows(&page(&web, "/timeline").await, &["took ", ">Deployment default/web</a>"]);
 }
 
 /// The page shows the parts of a new ConfigMap that pods do not notice, with the command that helps.
@@ -148,7 +186,9 @@ async fn hostile_texts_do_no_harm() {
         "/",
         "/timeline",
         &commit,
-        "/figures",
+        "/delivery",
+        "/daemon",
+        "/timeline?author=%3Cscript%3E&workload=%22%3E&state=%3Cscript%3E",
         "/?q=%3Cscript%3Ealert(4)&state=%22%3E%3Cscript%3E",
         "/commits/%3Cscript%3E",
     ] {
@@ -188,7 +228,7 @@ async fn what_is_no_longer_kept_is_told() {
         let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
         let timeline = page(&web, "/timeline").await;
         assert!(!timeline.contains("no longer kept") && !timeline.contains("changed nothing here"), "{timeline}");
-        assert!(!page(&web, "/figures").await.contains("are kept"));
+        assert!(!page(&web, "/delivery").await.contains("are kept"));
         page(&web, "/api/v1/stats").await
     };
     assert!(kept.contains("\"keptSince\":null"), "{kept}");
@@ -203,7 +243,7 @@ async fn what_is_no_longer_kept_is_told() {
     assert!(line(&second).contains("shop: its records are no longer kept"), "{timeline}");
     assert!(line(&first).contains("shop: 1 complete"), "{timeline}");
     assert!(line(&newest).contains("shop: 1 complete"), "{timeline}");
-    shows(&page(&web, "/figures").await, &["Not all records from before 2026-01-01", "are kept"]);
+    shows(&page(&web, "/delivery").await, &["Not all records from before 2026-01-01", "are kept"]);
     shows(&page(&web, "/api/v1/stats").await, &["\"keptSince\":\"2026-01-01T"]);
 }
 

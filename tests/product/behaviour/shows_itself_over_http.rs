@@ -101,7 +101,8 @@ async fn it_only_reads_and_neither_keeps_nor_shows_a_secret() {
         "/timeline",
         &page,
         workload,
-        "/figures",
+        "/delivery",
+        "/daemon",
     ] {
         let shown = get(&web, path).await;
         assert!(!shown.contains(SECRET) && !shown.contains(&base64(SECRET)), "{path}: {shown}");

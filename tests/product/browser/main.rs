@@ -86,31 +86,41 @@ async fn every_page_on_every_screen() {
         eprintln!("skipped: there is no chromium here");
         return;
     };
-    let (world, web, bad) = shop().await;
+    let (world, first, bad) = shop().await;
     let axe = axe();
-    let address = |path: &str| format!("http://{}{path}", web.address());
+    // A page that was closed makes room for others that listen some seconds later: each screen has listeners of its own.
+    let mut webs = vec![first];
     let pages = [
         "/",
         "/?state=held",
         "/timeline",
         &format!("/commits/{bad}"),
         "/workloads/shop/Deployment/default/web",
-        "/figures",
+        "/delivery",
+        "/daemon",
         "/nothing",
     ];
-    for (width, height, dark) in
-        [(1280, 800, false), (1280, 800, true), (360, 740, false), (360, 740, true), (3840, 2160, false)]
-    {
+    for (width, height, dark) in [
+        (1280, 800, false),
+        (1280, 800, true),
+        (360, 740, false),
+        (360, 740, true),
+        (768, 1024, false),
+        (2560, 1440, true),
+        (3840, 2160, false),
+    ] {
         browser.screen(width, height);
         browser.dark(dark);
+        let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
         for path in pages {
-            browser.open(&address(path));
+            browser.open(&format!("http://{}{path}", web.address()));
             let place = format!("{path} at {width}x{height}{}", if dark { ", dark" } else { "" });
             assert_eq!(browser.ask(SOUND), json!([]), "{place}");
             if let Some(axe) = &axe {
                 assert_eq!(findings(&mut browser, axe), Vec::<String>::new(), "{place}");
             }
         }
+        webs.push(web);
     }
     // The browser, too, reports a missing page.
     browser.complaints.retain(|complaint| !complaint.contains("/nothing"));
@@ -129,12 +139,12 @@ async fn an_open_page_changes_without_being_loaded_again() {
     browser.open(&format!("http://{}/", web.address()));
     browser.until("document.getElementById('live').textContent === 'live'");
     browser.ask("window.same = true; document.querySelector('main a[href^=\"/workloads\"]').focus(); true");
-    assert_eq!(browser.ask("document.title"), "▲ Overview · belay");
+    assert_eq!(browser.ask("document.title"), "1 rejected · belay");
     world.repository.remove("prices.yaml");
     let fix = world.push("web.yaml", &deployment("web", "web:3", ""), "Mend the cache");
     browser.until("document.querySelector('main').innerText.includes('Mend the cache')");
     world.through(&fix).await;
-    browser.until("document.title === '✔ Overview · belay'");
+    browser.until("document.title === '3 ok · belay'");
     assert_eq!(browser.ask("document.querySelector('link[rel=icon]').getAttribute('href')"), "/icon/good.svg");
     assert_eq!(browser.ask("window.same === true"), true, "it was not loaded again");
     let focused = browser.ask("document.activeElement.getAttribute('href')");
@@ -148,6 +158,44 @@ async fn an_open_page_changes_without_being_loaded_again() {
     assert_eq!(browser.ask("document.querySelector('main').innerText.includes('Mend the cache')"), true);
 }
 
+/// The number of rows that are seen without scrolling.
+const ROWS_SEEN: &str = "[...document.querySelectorAll('.objects tbody tr')]
+    .filter(row => row.getBoundingClientRect().bottom <= innerHeight).length";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_rows_fit_a_screen_and_a_filter_works_while_one_types() {
+    let Some(mut browser) = Chromium::start() else {
+        eprintln!("skipped: there is no chromium here");
+        return;
+    };
+    let mut world = World::embedded().await;
+    for number in 0..20 {
+        let name = format!("service-{number:02}");
+        world.repository.write(format!("{name}.yaml"), deployment(&name, "web:1", ""));
+    }
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "The shop");
+    world.start();
+    world.through(&first).await;
+    let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+    for (width, height, rows) in [(1280, 800, 15), (360, 740, 8)] {
+        browser.screen(width, height);
+        browser.open(&format!("http://{}/", web.address()));
+        let seen = browser.ask(ROWS_SEEN).as_u64().unwrap();
+        assert!(seen >= rows, "{seen} rows at {width}x{height}");
+    }
+    browser.until("document.getElementById('live').textContent === 'live'");
+    browser.ask(
+        "const input = document.querySelector('input[name=q]'); input.focus(); input.value = 'service-07'; \
+         input.dispatchEvent(new Event('input', {bubbles: true})); true",
+    );
+    browser.until("document.querySelectorAll('.objects tbody tr').length === 1");
+    assert_eq!(browser.ask("document.activeElement.name"), "q", "one can type on");
+    assert_eq!(browser.ask("location.search"), "?q=service-07");
+    assert_eq!(browser.ask("document.querySelector('.filter .count').textContent"), "1 of 21");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    drop(world);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_scripts_everything_is_there() {
     let Some(mut browser) = Chromium::start() else {
@@ -158,11 +206,25 @@ async fn without_scripts_everything_is_there() {
     browser.scripts(false);
     browser.screen(1280, 800);
     for (path, texts) in [
-        ("/".to_owned(), vec!["Git and the cluster differ", "held", "rejected", "Deployment default/cart"]),
+        (
+            "/".to_owned(),
+            vec![
+                "Git and the cluster differ",
+                "is not ready",
+                "wants",
+                "1 held",
+                "rejected",
+                "Deployment default/cart",
+            ],
+        ),
         ("/timeline".to_owned(), vec!["Cache headers for images", "rolled-back"]),
         (format!("/commits/{bad}"), vec!["Evidence", "belay retry deployment/web -n default"]),
-        ("/workloads/shop/Deployment/default/web".to_owned(), vec!["Revisions", "present"]),
-        ("/figures".to_owned(), vec!["The last 30 days"]),
+        (
+            "/workloads/shop/Deployment/default/web".to_owned(),
+            vec!["Git and the cluster differ", "Revisions", "present", "Pods"],
+        ),
+        ("/delivery".to_owned(), vec!["The last 30 days"]),
+        ("/daemon".to_owned(), vec!["Last fetch"]),
     ] {
         browser.open(&format!("http://{}{path}", web.address()));
         let root = browser.call("DOM.getDocument", json!({}))["root"]["nodeId"].clone();

@@ -67,6 +67,7 @@ pub use record::outcome::Outcome;
 pub use record::reason::{Reason, lasting_words};
 pub use record::reason_code::{OtherCode, ReasonCode};
 pub use record::rebuilt::{Rebuilt, rebuilt};
+pub use record::short_cause::short_cause;
 pub use record::state::{ObjectFacts, ObjectState, SourceFacts, SourceState, StateCounts};
 pub use record::trigger::Trigger;
 pub use record::{EventSeen, Evidence, PodSeen, Record, RecordId, Step, StepKind};

@@ -224,7 +224,10 @@ fn shown_sources(
 
 /// Returns the forges' pages of commits, by source.
 fn commit_urls(config: &Config) -> BTreeMap<String, String> {
-    let url = |source: &SourceConfig| config.web.commit_url.clone().or_else(|| forge::commit_url(&source.repository));
+    let of_all = config.web.commit_url.as_ref();
+    let url = |source: &SourceConfig| {
+        source.commit_url.as_ref().or(of_all).cloned().or_else(|| forge::commit_url(&source.repository))
+    };
     config.source.iter().filter_map(|source| Some((source.name.clone(), url(source)?))).collect()
 }
 

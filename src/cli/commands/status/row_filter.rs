@@ -5,6 +5,7 @@ use super::workload_table;
 use crate::cli::args::workload::Named;
 use crate::cli::output::answer::WorkloadAnswer;
 use crate::cli::output::{Format, terminal_width};
+use crate::history::query::harm::sort_by_harm;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{ObjectState, Workload};
 
@@ -23,7 +24,7 @@ impl RowFilter {
         rows.retain(|row| self.workload.as_ref().is_none_or(|named| named.means(&row.object, None)));
         let commit = self.commit.as_deref();
         rows.retain(|row| commit.is_none_or(|commit| row.commit.starts_with(commit)));
-        by_state::sort(rows);
+        sort_by_harm(rows);
     }
 
     /// Keeps the rows whose states are wanted.

@@ -18,7 +18,7 @@ pub(super) fn of(rows: &[WorkloadAnswer], format: Format) -> Table {
     }
     let mut table = Table::new(&headings).whole(&["OBJECT"]).optional(&["SINCE", "COMMIT", "PODS"]);
     for row in rows {
-        let mut message = row.message.clone();
+        let mut message = if format == Format::Wide { row.message.clone() } else { row.short_message() };
         if let Some(deadline) = row.deadline {
             message = match deadline.duration_since(now) {
                 left if left.is_positive() => format!("{message}; fails in {} unless something moves", duration(left)),

@@ -6,6 +6,7 @@ pub(in crate::rollout) mod outcome;
 pub(in crate::rollout) mod reason;
 pub(in crate::rollout) mod reason_code;
 pub(in crate::rollout) mod rebuilt;
+pub(in crate::rollout) mod short_cause;
 pub(in crate::rollout) mod state;
 pub(in crate::rollout) mod template_change;
 pub(in crate::rollout) mod trigger;

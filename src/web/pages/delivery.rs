@@ -1,4 +1,4 @@
-//! The four figures of a delivery: how often, how long, how often it fails, how soon that is mended; by source and by month.
+//! The delivery metrics: deployment frequency, lead time, change failure rate, time to restore; by source and by month.
 
 use std::fmt::Write as _;
 
@@ -6,6 +6,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
+use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
@@ -25,25 +26,25 @@ const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// The parameters of the address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::web) struct FiguresAsked {
+pub(in crate::web) struct DeliveryAsked {
     source: String,
 }
 
 #[derive(Template)]
-#[template(path = "figures.html")]
-struct Figures {
+#[template(path = "delivery.html")]
+struct DeliveryPage {
     frame: Frame,
-    asked: FiguresAsked,
+    asked: DeliveryAsked,
     names: Vec<String>,
-    lines: Vec<FigureLine>,
-    months: Vec<FigureLine>,
+    lines: Vec<MetricsLine>,
+    months: Vec<MetricsLine>,
     charts: Vec<Chart>,
     /// The time before which some of the last year is forgotten.
     kept_since: Option<String>,
 }
 
-/// The four figures of a source or month.
-struct FigureLine {
+/// The four metrics of a source or month.
+struct MetricsLine {
     of: String,
     rollouts: u64,
     per_day: String,
@@ -57,9 +58,9 @@ struct Chart {
     svg: String,
 }
 
-pub(in crate::web) async fn figures(
+pub(in crate::web) async fn delivery(
     State(room): State<Room>,
-    QueryParams(asked): QueryParams<FiguresAsked>,
+    QueryParams(asked): QueryParams<DeliveryAsked>,
 ) -> Response {
     match page(&room, asked).await {
         Ok(page) => write(StatusCode::OK, &page),
@@ -67,7 +68,7 @@ pub(in crate::web) async fn figures(
     }
 }
 
-async fn page(room: &Room, asked: FiguresAsked) -> Result<Figures, Problem> {
+async fn page(room: &Room, asked: DeliveryAsked) -> Result<DeliveryPage, Problem> {
     let now = room.shown.clock.now();
     let source = Some(asked.source.clone()).filter(|source| !source.is_empty());
     let query = |span: SignedDuration, by: By| StatsQuery {
@@ -81,23 +82,23 @@ async fn page(room: &Room, asked: FiguresAsked) -> Result<Figures, Problem> {
         .history
         .ask(move |history| Ok((history.stats(&recent)?, history.stats(&year)?, history.kept_since(year.since)?)));
     let (sources, months, kept_since) = read.await?;
-    Ok(Figures {
-        frame: Frame::of(&room.shown, "/figures"),
+    Ok(DeliveryPage {
+        frame: Frame::of(&room.shown, "/delivery"),
         asked,
         names: room.shown.status.borrow().sources.keys().cloned().collect(),
-        lines: sources.iter().map(|stats| FigureLine::of(stats, RECENT)).collect(),
+        lines: sources.iter().map(|stats| MetricsLine::of(stats, RECENT)).collect(),
         charts: charts(&months),
         kept_since: kept_since.map(|since| since.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
-        months: months.iter().map(|stats| FigureLine::of(stats, SignedDuration::from_hours(30 * 24))).collect(),
+        months: months.iter().map(|stats| MetricsLine::of(stats, SignedDuration::from_hours(30 * 24))).collect(),
     })
 }
 
-impl FigureLine {
-    fn of(stats: &Stats, time: SignedDuration) -> FigureLine {
+impl MetricsLine {
+    fn of(stats: &Stats, time: SignedDuration) -> MetricsLine {
         let lasted =
             |time: Option<SignedDuration>| time.map_or_else(|| "–".to_owned(), |time| Lasted(time).to_string());
-        FigureLine {
-            of: stats.of.clone(),
+        MetricsLine {
+            of: month_name(&stats.of),
             rollouts: stats.deployments,
             per_day: format!("{:.1}", per_day(stats, time)),
             lead_time: lasted(stats.lead_time.map(|spread| spread.median)),
@@ -108,8 +109,8 @@ impl FigureLine {
 }
 
 fn charts(months: &[Stats]) -> Vec<Chart> {
-    type Figure = (&'static str, fn(&Stats) -> Option<(f64, String)>);
-    let figures: [Figure; 4] = [
+    type Metric = (&'static str, fn(&Stats) -> Option<(f64, String)>);
+    let metrics: [Metric; 4] = [
         ("Rollouts a month", |stats| {
             #[expect(clippy::cast_precision_loss, reason = "a chart; nobody has 2^52 rollouts")]
             let count = stats.deployments as f64;
@@ -126,20 +127,27 @@ fn charts(months: &[Stats]) -> Vec<Chart> {
             stats.time_to_restore.map(|spread| (spread.median.as_secs_f64(), Lasted(spread.median).to_string()))
         }),
     ];
-    let chart = |(title, figure): Figure| {
-        let bars: Vec<(&str, Option<(f64, String)>)> =
-            months.iter().map(|stats| (stats.of.as_str(), figure(stats))).collect();
-        Chart { title, svg: bars_of(title, &bars) }
+    let chart = |(title, metric): Metric| {
+        let bars: Vec<(String, Option<(f64, String)>)> =
+            months.iter().map(|stats| (month_name(&stats.of), metric(stats))).collect();
+        // A chart without a bar says nothing.
+        bars.iter().any(|(_, value)| value.is_some()).then(|| Chart { title, svg: bars_of(title, &bars) })
     };
-    figures.into_iter().map(chart).collect()
+    metrics.into_iter().filter_map(chart).collect()
 }
 
-const WIDTH: f64 = 46.0;
+/// Returns a month by its name: `Nov 2026`. A text that is no month is returned as it is.
+fn month_name(month: &str) -> String {
+    let first: Option<Date> = format!("{month}-01").parse().ok();
+    first.map_or_else(|| month.to_owned(), |first| first.strftime("%b %Y").to_string())
+}
+
+const WIDTH: f64 = 58.0;
 const HEIGHT: f64 = 120.0;
 
 /// Bars with their values above and their months below. They hold this program's words, numbers and months, and nothing
 /// else.
-fn bars_of(title: &str, bars: &[(&str, Option<(f64, String)>)]) -> String {
+fn bars_of(title: &str, bars: &[(String, Option<(f64, String)>)]) -> String {
     let most =
         bars.iter().filter_map(|(_, value)| Some(value.as_ref()?.0)).fold(0.0_f64, f64::max).max(f64::MIN_POSITIVE);
     let told: Vec<String> = bars
@@ -158,11 +166,10 @@ fn bars_of(title: &str, bars: &[(&str, Option<(f64, String)>)]) -> String {
         if let Some((value, said)) = value {
             let height = (value / most * HEIGHT).max(1.0);
             let top = 20.0 + HEIGHT - height;
-            let _ = write!(svg, "<rect x=\"{}\" y=\"{top:.1}\" width=\"34\" height=\"{height:.1}\"/>", left + 6.0);
+            let _ = write!(svg, "<rect x=\"{}\" y=\"{top:.1}\" width=\"46\" height=\"{height:.1}\"/>", left + 6.0);
             let _ = write!(svg, "<text x=\"{middle}\" y=\"{:.1}\" text-anchor=\"middle\">{said}</text>", top - 4.0);
         }
-        let short = month.get(2..).unwrap_or(month);
-        let _ = write!(svg, "<text x=\"{middle}\" y=\"158\" text-anchor=\"middle\">{short}</text>");
+        let _ = write!(svg, "<text x=\"{middle}\" y=\"158\" text-anchor=\"middle\">{month}</text>");
     }
     svg.push_str("</svg>");
     svg
@@ -174,8 +181,10 @@ mod tests {
 
     #[test]
     fn a_chart_tells_its_values_also_in_words() {
-        let svg = bars_of("Rollouts", &[("2026-01", Some((10.0, "10".to_owned()))), ("2026-02", None)]);
-        assert!(svg.contains("aria-label=\"Rollouts. 2026-01: 10, 2026-02: none\""), "{svg}");
+        let bars = [("2026-01", Some((10.0, "10".to_owned()))), ("2026-02", None)];
+        let svg = bars_of("Rollouts", &bars.map(|(month, value)| (month_name(month), value)));
+        assert!(svg.contains("aria-label=\"Rollouts. Jan 2026: 10, Feb 2026: none\""), "{svg}");
+        assert_eq!(month_name("never"), "never");
         assert!(svg.contains("height=\"120.0\"") && svg.matches("<rect").count() == 1, "{svg}");
         assert!(bars_of("Nothing", &[]).ends_with("</svg>"));
     }
