@@ -85,6 +85,27 @@ async fn the_demo_tells_the_story_and_can_be_kept() {
     assert!(!copy.exists(), "the temporary folder is gone");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_shows_a_canary() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = tokio::process::Command::from(belay(home.path()));
+    let told =
+        command.args(["demo", "--canary"]).env("TMPDIR", home.path()).stdin(Stdio::null()).output().await.unwrap();
+    assert!(told.status.success(), "{told:?}");
+    let told = String::from_utf8(told.stdout).unwrap();
+    for words in [
+        "it failed within canary step 1 of 2, after its new pods were ready",
+        "no database",
+        "is held: nothing applies it again",
+    ] {
+        assert!(told.contains(words), "{words:?} is missing: {told}");
+    }
+    let history: Vec<&str> = told.lines().skip_while(|line| !line.contains("$ belay history")).collect();
+    let ended =
+        |subject: &str, outcome: &str| history.iter().any(|line| line.ends_with(subject) && line.contains(outcome));
+    assert!(ended("Cache headers for images", " complete ") && ended("Faster images", " rolled-back "), "{told}");
+}
+
 fn the_last_screen_shows_four_commits(told: &str) {
     let history: Vec<&str> =
         told.lines().skip_while(|line| !line.contains("belay history")).take_while(|line| !line.is_empty()).collect();

@@ -1,6 +1,7 @@
 //! `belay demo`
 
 mod setup;
+mod story;
 mod witness;
 
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::history::Query;
 use crate::history::query::answers::HistoryAnswer;
 use belay_core::rollout::Outcome;
 use setup::DemoSetup;
+use story::{Chapter, Ending, STORY, STORY_IN_STEPS};
 use witness::Witness;
 
 /// The arguments of `belay demo`.
@@ -29,6 +31,9 @@ pub struct Args {
     /// Keep the cluster and the daemon running afterwards, until Ctrl-C
     #[arg(long)]
     keep: bool,
+    /// Roll out in steps: a bad version reaches one pod, and goes back
+    #[arg(long)]
+    canary: bool,
 }
 
 /// The longest time for one step before the demo gives up.
@@ -38,62 +43,14 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 const EVIDENCE_LINES: usize = 5;
 const EVIDENCE_WIDTH: usize = 150;
 
-/// One commit of the story.
-struct Chapter {
-    title: &'static str,
-    author: &'static str,
-    subject: &'static str,
-    image: &'static str,
-    ends: Ending,
-}
-
-/// The expected end of a chapter, as the cluster reports it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// The commit's version runs.
-    Complete,
-    /// The version before runs again, and the commit is held.
-    TakenBack,
-}
-
-const STORY: [Chapter; 4] = [
-    Chapter {
-        title: "A first version",
-        author: "Ada",
-        subject: "The shop's front",
-        image: "registry.example.com/shop/web:1.0",
-        ends: Ending::Complete,
-    },
-    Chapter {
-        title: "A good change",
-        author: "Grace",
-        subject: "Cache headers for images",
-        image: "registry.example.com/shop/web:1.1",
-        ends: Ending::Complete,
-    },
-    Chapter {
-        title: "A bad change: its image can't be pulled",
-        author: "Ada",
-        subject: "Faster images",
-        image: "registry.example.com/shop/web:404",
-        ends: Ending::TakenBack,
-    },
-    Chapter {
-        title: "Its fix",
-        author: "Grace",
-        subject: "Name the image that was built",
-        image: "registry.example.com/shop/web:1.2",
-        ends: Ending::Complete,
-    },
-];
-
 pub(in crate::cli) async fn run(_globals: &Globals, args: Args) -> anyhow::Result<Exit> {
-    let Args { keep } = args;
+    let Args { keep, canary } = args;
+    let story: &[Chapter] = if canary { &STORY_IN_STEPS } else { &STORY };
     say("A Git repository, an embedded Kubernetes of three nodes that runs no containers, and belay between them.");
     let mut setup = DemoSetup::set().await?;
     let witness = Witness::new(setup.client());
     let mut previous_image = "";
-    for (number, chapter) in (1..).zip(&STORY) {
+    for (number, chapter) in (1..).zip(story) {
         tell(&mut setup, &witness, number, chapter, previous_image).await?;
         if chapter.ends == Ending::Complete {
             previous_image = chapter.image;
@@ -102,7 +59,7 @@ pub(in crate::cli) async fn run(_globals: &Globals, args: Args) -> anyhow::Resul
     epilogue(&setup, &witness).await?;
     if keep {
         let kept = setup.keep().await?;
-        invite(&setup, &kept);
+        invite(&setup, &kept, previous_image);
         signals::asked_to_stop().await;
         kept.close().await;
     }
@@ -121,7 +78,7 @@ async fn tell(
     let bold = Style::new().bold();
     say("");
     say(format!("{bold}{number}. {}{bold:#}", chapter.title));
-    let commit = setup.commit(chapter.author, chapter.subject, chapter.image)?;
+    let commit = setup.commit(chapter)?;
     let dim = Style::new().dimmed();
     say(format!("{dim}   $ git commit --message {:?} && git push   # {}{dim:#}", chapter.subject, commit.short()));
     let mut progress = Progress::default();
@@ -190,9 +147,10 @@ async fn epilogue(setup: &DemoSetup, witness: &Witness) -> anyhow::Result<()> {
 }
 
 /// Prints suggestions for the parts that were left running.
-fn invite(setup: &DemoSetup, kept: &setup::Kept) {
+fn invite(setup: &DemoSetup, kept: &setup::Kept, image: &str) {
     let (repository, clone) = (setup.repository().display().to_string(), setup.working_copy().display().to_string());
     let (kubeconfig, state) = (kept.kubeconfig.display().to_string(), setup.state().display().to_string());
+    let tag = image.rsplit('/').next().unwrap_or_default();
     // Nobody has installed it yet.
     let belay = std::env::current_exe().map_or_else(|_| "belay".to_owned(), |path| path.display().to_string());
     for line in [
@@ -203,7 +161,7 @@ fn invite(setup: &DemoSetup, kept: &setup::Kept) {
         "  kubectl -n shop get deploy,rs,pods".to_owned(),
         String::new(),
         "Three things to try:".to_owned(),
-        format!("  cd {clone} && sed -i 's/web:1.2/web:1.3/' web.yaml && git commit -am 'A newer image' && git push"),
+        format!("  cd {clone} && sed -i 's/{tag}/web:1.3/' web.yaml && git commit -am 'A newer image' && git push"),
         "  kubectl -n shop rollout undo deploy/web   # respected: recorded, and held like any other".to_owned(),
         "  kubectl -n shop scale deploy/web --replicas 7   # put right: Git says 3".to_owned(),
         String::new(),

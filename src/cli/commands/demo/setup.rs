@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use super::story::Chapter;
 use anyhow::Context as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -17,9 +18,6 @@ use crate::git::{Credentials, Edit, Location, Signing, WorkingCopy, create_bare}
 use crate::history::{History, HistoryLocation, Query};
 use belay_core::rollout::CommitId;
 use minicluster::MiniCluster;
-
-/// The sample application, as it is in the repository of belay.
-const SAMPLE: &str = include_str!("../../../../manifests/sample/web.yaml");
 
 /// All of it.
 pub(super) struct DemoSetup {
@@ -82,15 +80,12 @@ impl DemoSetup {
         self.folder.path().join("state")
     }
 
-    /// Writes the sample with an image, commits it in somebody's name, and pushes.
-    pub(super) fn commit(&mut self, author: &str, subject: &str, image: &str) -> anyhow::Result<CommitId> {
-        let manifest = SAMPLE
-            .replace("registry.example.com/shop/web:1.0", image)
-            // Nobody wants to wait a minute in a demo.
-            .replace("progressDeadlineSeconds: 60", "progressDeadlineSeconds: 6");
+    /// Writes the manifest of a chapter, commits it in its author's name, and pushes.
+    pub(super) fn commit(&mut self, chapter: &Chapter) -> anyhow::Result<CommitId> {
+        let Chapter { author, subject, .. } = chapter;
         let copy = WorkingCopy::open(&self.working_copy())?;
         let email = format!("{}@example.com", author.to_lowercase());
-        let edit = Edit { path: "web.yaml".to_owned(), content: Some(manifest.into_bytes()) };
+        let edit = Edit { path: "web.yaml".to_owned(), content: Some(chapter.manifest().into_bytes()) };
         copy.set_author(author, &email)?;
         let commit = copy.commit(&[edit], subject, Signing::Never, Clock::system().now())?;
         let bare = self.repository().display().to_string().parse::<Location>()?;

@@ -5,6 +5,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use crate::cli::output::table::Table;
+use belay_core::rollout::canary::CanaryMark;
 use belay_core::rollout::{CommitId, Hold, marks};
 
 const NAMESPACE: &str = "shop";
@@ -84,6 +85,9 @@ impl DemoSight {
             + &"○".repeat(usize::try_from(total - available).unwrap_or_default());
         let mut line =
             format!("Deployment shop/web at web:{tag}  {bar:<4} {updated} new, {old} old, {available} available");
+        if let Some(CanaryMark { step, of }) = self.0.as_ref().and_then(CanaryMark::on) {
+            line.push_str(&format!(" (canary step {step} of {of})"));
+        }
         if let Some(reason) = self.trouble() {
             line.push_str(&format!(" ({reason})"));
         }
