@@ -13,6 +13,7 @@ use crate::daemon::publish::status::{UnderWay, put_or_remove};
 use crate::daemon::shared::missing::comes;
 use crate::daemon::shared::requests::RequestPermit;
 use belay_core::manifest::Compact;
+use belay_core::rollout::canary::take_off_locks;
 use belay_core::rollout::{Outcome, Reach, Reason, ReasonCode, StepKind, cluster_fields, is_job, is_pod};
 
 /// Behaviour while an object can't be applied for now: reported as waiting, or not. One that goes back is on its way
@@ -160,7 +161,7 @@ impl RolloutTask {
     async fn send(&self, body: &Compact) -> Result<ApplyTry, ClusterError> {
         let (cluster, wanted) = (&self.context.cluster, &self.planned.wanted);
         let leaves_fields = !wanted.ignored_fields.is_empty() || !cluster_fields(&body.read()).is_empty();
-        if !leaves_fields && !self.apply.keeps_hold {
+        if !leaves_fields && !self.apply.keeps_hold && !self.may_be_locked() {
             return cluster.apply(&wanted.key, &self.served, body, Mode::Real).await.map(ApplyTry::Written);
         }
         let live = cluster.get(&wanted.key, &self.served).await?;
@@ -174,6 +175,9 @@ impl RolloutTask {
         let wanted = &self.planned.wanted;
         let mut sent =
             if leaves_fields { wanted.ignored_fields.leave(body.read(), live.as_ref()) } else { body.read() };
+        if let Some(live) = live.as_ref().filter(|_| self.may_be_locked()) {
+            sent = take_off_locks(sent, live);
+        }
         if let Some(live) = live.filter(|_| self.apply.keeps_hold) {
             if self.context.holds.is_released(&wanted.key, &live) {
                 return None;

@@ -32,6 +32,13 @@ impl RolloutTask {
         is_deployment && !self.apply.creates && !self.apply.keeps_hold && !self.apply.restores_held
     }
 
+    /// Returns true when the live Deployment may have the locks of a canary.
+    pub fn may_be_locked(&self) -> bool {
+        let (wanted, is_continued) = (&self.planned.wanted, self.resume.continues_rollout);
+        Workload::of(&wanted.key) == Some(Workload::Deployment)
+            && (is_continued || marks::annotation(&wanted.manifest.value(), marks::CANARY).is_some())
+    }
+
     /// Begins the canary that the manifest asks for, or takes up the one that is under way. Returns why it can't, if the cluster
     /// does not keep its locks.
     pub async fn begin_canary(&mut self) -> Result<Option<Reason>, Cancelled> {

@@ -38,7 +38,7 @@ pub fn canaries_are_locked(run: &Run) -> Vec<Finding> {
             format!("{key:?} is written for all pods at {}, after {took} ms", exchange.begun)
         });
     }
-    for (key, live) in run.live.iter().filter(|_| run.settled) {
+    for (key, live) in run.live.iter().filter(|(key, _)| run.settled && key.0 == "Deployment") {
         let is_left = live["spec"]["minReadySeconds"].as_i64().is_some_and(|seconds| seconds > LOCKED);
         findings.demand(!is_left, || format!("{key:?} is still locked: {}", live["spec"]));
     }

@@ -93,6 +93,34 @@ pub fn keep_lock(body: Value, live: &Value) -> Value {
     }
 }
 
+/// Returns a body that takes the locks of a live Deployment off where another manager has them, too: a person may have made it
+/// anew from what was live (`kubectl replace --force`), and an apply leaves the fields of others.
+#[must_use]
+pub fn take_off_locks(mut body: Value, live: &Value) -> Value {
+    let is_whole = |fields: &Value| {
+        ["/f:spec/f:minReadySeconds", "/f:spec/f:progressDeadlineSeconds"]
+            .iter()
+            .all(|path| fields.pointer(path).is_some())
+    };
+    let managers = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut others = managers.filter(|entry| entry["manager"] != marks::FIELD_MANAGER);
+    let is_locked = live["spec"]["minReadySeconds"] == MIN_READY_SECONDS;
+    if !is_locked || !others.any(|entry| is_whole(&entry["fieldsV1"])) {
+        return body;
+    }
+    let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };
+    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+    for (name, default) in [
+        ("minReadySeconds", 0.into()),
+        ("progressDeadlineSeconds", 600.into()),
+        ("strategy", rolling),
+        ("paused", false.into()),
+    ] {
+        spec.entry(name).or_insert(default);
+    }
+    body
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +165,29 @@ mod tests {
         }
         let next = CanaryLock { mark: CanaryMark { step: 2, of: 2 }, ..lock(true) };
         assert!(!next.is_first_held_by(&live), "another step");
+    }
+
+    #[test]
+    fn locks_that_a_person_has_made_anew_are_taken_off() {
+        let owned_by = |manager: &str, fields: Value| {
+            let mut live = lock(true).onto(manifest());
+            live["metadata"]["managedFields"] = json!([{"manager": manager, "fieldsV1": {"f:spec": fields}}]);
+            live
+        };
+        let all = json!({"f:minReadySeconds": {}, "f:progressDeadlineSeconds": {}, "f:paused": {}});
+        let bare = json!({"spec": {"replicas": 5}});
+        let off = take_off_locks(bare.clone(), &owned_by("kubectl-replace", all.clone()));
+        let fields = |body: &Value, name: &str| body["spec"][name].clone();
+        assert_eq!((fields(&off, "minReadySeconds"), fields(&off, "paused")), (json!(0), json!(false)));
+        assert_eq!(fields(&off, "strategy")["rollingUpdate"]["maxSurge"], "25%");
+        let open = take_off_locks(lock(false).onto(manifest()), &owned_by("kubectl-replace", all.clone()));
+        assert_eq!(
+            (fields(&open, "minReadySeconds"), fields(&open, "paused")),
+            (json!(MIN_READY_SECONDS), json!(false))
+        );
+        for live in [owned_by("belay", all), owned_by("kubectl-rollout", json!({"f:paused": {}})), manifest()] {
+            assert_eq!(take_off_locks(bare.clone(), &live), bare, "a pause of a person stays");
+        }
     }
 
     #[test]

@@ -11,6 +11,6 @@ mod request;
 mod steps;
 
 pub use decision::{CanaryMove, CanaryPods, has_its_pods, next_move};
-pub use lock::{CanaryLock, CanaryMark, keep_lock};
+pub use lock::{CanaryLock, CanaryMark, keep_lock, take_off_locks};
 pub use request::{CanaryAnswer, CanaryRequest, Refusal, request};
 pub use steps::{CanaryStep, CanarySteps, InvalidCanary, StepSize};
