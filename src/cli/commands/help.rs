@@ -31,9 +31,8 @@ pub(in crate::cli) fn overview(command: &Command) -> String {
     let others: Vec<&Command> = shown().filter(|sub| !is_grouped(sub)).collect();
     group(&mut text, command, "Other", &others);
     text.push_str(
-        "\nbelay help COMMAND shows the options of a command, belay man COMMAND its manual\n\
-         page. Every command takes --kubeconfig FILE, --context NAME, -n NAMESPACE,\n\
-         --as USER, --request-timeout TIME, --state-dir DIR, -v and -h.\n",
+        "\nbelay help COMMAND shows its options, belay man COMMAND its manual page. All\n\
+         take --kubeconfig, --context, -n, --as, --request-timeout, --state-dir, -v, -h.\n",
     );
     text
 }

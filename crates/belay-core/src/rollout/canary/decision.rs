@@ -53,6 +53,8 @@ pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool
         // An autoscaler has removed some of them.
         (true, false, true) => CanaryMove::Unpause,
         (true, false, false) => CanaryMove::Wait,
+        // Until they are there, the Deployment says why they can't be made; a paused one does not.
+        (true, true, false) if pods.present < wanted => CanaryMove::Wait,
         (true, true, false) => CanaryMove::Pause,
         (true, true, true) if pods.present >= wanted && pods.ready >= wanted => CanaryMove::Ready,
         (true, true, true) => CanaryMove::Wait,
@@ -121,6 +123,7 @@ mod tests {
         }
         let replaced = CanaryPods { asked: 2, present: 1, ready: 1, available: 0 };
         assert_eq!(next_move(2, replaced, true, true), CanaryMove::Wait, "one went with its node");
+        assert_eq!(next_move(2, replaced, true, false), CanaryMove::Wait, "a quota has no room for one");
         let available = CanaryPods { available: 1, ..pods(1, 1) };
         assert_eq!(next_move(2, available, true, true), CanaryMove::Wait, "the controller would replace an old one");
     }
