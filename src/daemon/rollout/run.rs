@@ -204,57 +204,81 @@ impl RolloutTask {
                     return Box::pin(self.roll_back(failed, Some(live))).await;
                 }
                 MonitorEnd::TakenOver(live) => {
-                    if let Some(claimed) = self.claimed_meanwhile(&live) {
-                        return self.end(Outcome::Rejected, Some(claimed)).await;
-                    }
-                    self.note_disturbance(&live);
-                    if let Some(outcome) = manual_rollback::held_by_another(self, &live).await? {
-                        return Ok(outcome);
-                    }
-                    if let Some(outcome) =
-                        Box::pin(manual_rollback::undone_by_hand(self, &live, applied.as_deref())).await?
-                    {
+                    if let Some(outcome) = Box::pin(self.end_if_taken_over(&live, applied.as_deref())).await? {
                         return Ok(outcome);
                     }
                 }
                 MonitorEnd::Suspended(why) => return self.leave_alone(&why).await,
                 MonitorEnd::SetBack => {}
                 MonitorEnd::Gone => {
-                    if let Some(outcome) = Box::pin(self.end_of_job_that_went(was_seen)).await? {
+                    if let Some(outcome) = Box::pin(self.end_if_gone(was_seen)).await? {
                         return Ok(outcome);
                     }
-                    // An object with the label of another source is gone for the watch of this one.
-                    if let Some(claimed) = self.read().await?.and_then(|live| self.claimed_meanwhile(&live)) {
-                        return self.end(Outcome::Rejected, Some(claimed)).await;
-                    }
-                    self.note_disturbance(&Value::Null);
                 }
             }
             if let Some(outcome) = WorkloadDriver::of(self).begin_again(self).await? {
                 return Ok(outcome);
             }
-            // Somebody deleted the workload, or wrote another template: the manifest is applied again, and ever later where
-            // they keep doing so.
-            self.wait_after_disturbance(began.elapsed()).await?;
-            self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
-            Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
-            if was_deleted {
-                self.canary = None;
-                self.apply = Apply::of_manifest(&self.planned.wanted, &self.context.config.name);
-            }
-            let written = match Box::pin(self.retry_apply(&self.apply.body)).await? {
+            let written = match Box::pin(self.apply_again(was_deleted, began.elapsed())).await? {
                 Ok(written) => written,
-                Err(error) if self.canary.is_some() => {
-                    let failed = FailedRollout { reason: error.to_reason(), observed: None, written: None };
-                    let live = self.read().await?;
-                    return Box::pin(self.roll_back(failed, live)).await;
-                }
-                Err(error) => return self.end(Outcome::Rejected, Some(error.to_reason())).await,
+                Err(outcome) => return Ok(outcome),
             };
             baseline = Baseline::of(&self.planned.wanted.key, &written);
             self.context.applied(self.record, self.apply.rolls_out, &baseline).await;
             judged = Some(Compact::of(&written));
         }
+    }
+
+    /// Returns the end of a rollout whose pod template somebody else has written, if that ends it.
+    async fn end_if_taken_over(
+        &mut self,
+        live: &Arc<Value>,
+        applied: Option<&str>,
+    ) -> Result<Option<Outcome>, Cancelled> {
+        if let Some(claimed) = self.claimed_meanwhile(live) {
+            return self.end(Outcome::Rejected, Some(claimed)).await.map(Some);
+        }
+        self.note_disturbance(live);
+        if let Some(outcome) = manual_rollback::held_by_another(self, live).await? {
+            return Ok(Some(outcome));
+        }
+        manual_rollback::undone_by_hand(self, live, applied).await
+    }
+
+    /// Returns the end of a rollout whose object is gone, if that ends it.
+    async fn end_if_gone(&mut self, was_seen: bool) -> Result<Option<Outcome>, Cancelled> {
+        if let Some(outcome) = self.end_of_job_that_went(was_seen).await? {
+            return Ok(Some(outcome));
+        }
+        // An object with the label of another source is gone for the watch of this one.
+        if let Some(claimed) = self.read().await?.and_then(|live| self.claimed_meanwhile(&live)) {
+            return self.end(Outcome::Rejected, Some(claimed)).await.map(Some);
+        }
+        self.note_disturbance(&Value::Null);
+        Ok(None)
+    }
+
+    /// Applies the manifest again, as somebody has deleted the workload or written another template: ever later where they keep
+    /// doing so. `Err` with the outcome where the server refuses it.
+    async fn apply_again(&mut self, was_deleted: bool, lasted: Duration) -> Result<Result<Value, Outcome>, Cancelled> {
+        self.wait_after_disturbance(lasted).await?;
+        self.step(StepKind::Applying, "again: others have changed or deleted it").await?;
+        Box::pin(self.take_over(&self.apply.body.read(), Reach::Manifest)).await?;
+        if was_deleted {
+            self.canary = None;
+            self.apply = Apply::of_manifest(&self.planned.wanted, &self.context.config.name);
+        }
+        let error = match Box::pin(self.retry_apply(&self.apply.body)).await? {
+            Ok(written) => return Ok(Ok(written)),
+            Err(error) => error,
+        };
+        if self.canary.is_none() {
+            return self.end(Outcome::Rejected, Some(error.to_reason())).await.map(Err);
+        }
+        // Its locks are not left behind.
+        let failed = FailedRollout { reason: error.to_reason(), observed: None, written: None };
+        let live = self.read().await?;
+        Box::pin(self.roll_back(failed, live)).await.map(Err)
     }
 
     /// Returns the hash of an object's pod template, and the same without the fields that are left alone.

@@ -206,6 +206,18 @@ impl Wrong {
             _ => true,
         }
     }
+
+    /// Changes the locks of a canary that are sent.
+    fn twist_locks(self, sent: &mut Value) {
+        if self == Wrong::GoesTooFar {
+            if let Some(surge) = sent.pointer_mut("/spec/strategy/rollingUpdate/maxSurge") {
+                *surge = json!(2);
+            }
+        } else if hold(sent).is_some() && sent["spec"].is_object() {
+            sent["spec"]["minReadySeconds"] = json!(315_360_000);
+            sent["spec"]["progressDeadlineSeconds"] = json!(315_446_400);
+        }
+    }
 }
 
 /// A planted bug, and what it remembers.
@@ -280,18 +292,8 @@ impl Bug {
                     app.remove("env");
                 }
             }),
-            Wrong::GoesTooFar if parts.method == Method::PATCH && !path.contains("dryRun") => rewrite(body, |sent| {
-                if let Some(surge) = sent.pointer_mut("/spec/strategy/rollingUpdate/maxSurge") {
-                    *surge = json!(2);
-                }
-            }),
-            Wrong::LeavesTheLocks if parts.method == Method::PATCH && path.contains("/deployments/") => {
-                rewrite(body, |sent| {
-                    if hold(sent).is_some() && sent["spec"].is_object() {
-                        sent["spec"]["minReadySeconds"] = json!(315_360_000);
-                        sent["spec"]["progressDeadlineSeconds"] = json!(315_446_400);
-                    }
-                });
+            Wrong::GoesTooFar | Wrong::LeavesTheLocks if path.contains("/deployments/") && !path.contains("dryRun") => {
+                rewrite(body, |sent| self.wrong.twist_locks(sent));
             }
             Wrong::GoesBackAnywhere if parts.method == Method::PATCH => rewrite(body, |sent| {
                 if hold(sent).is_some()

@@ -201,7 +201,7 @@ mod tests {
         let mut marked = manifest();
         marked["metadata"]["annotations"] = live["metadata"]["annotations"].clone();
         assert_eq!((CanaryMark::on(&marked), keep_lock(manifest(), &marked)), (None, manifest()));
-        let mut edited = live.clone();
+        let mut edited = live;
         edited["spec"]["strategy"] = json!({"type": "Recreate"});
         edited["spec"]["minReadySeconds"] = json!(0);
         assert_eq!(keep_lock(manifest(), &edited)["spec"]["strategy"]["type"], "RollingUpdate");
