@@ -167,33 +167,6 @@ impl Cluster {
         }
     }
 
-    /// Gives the ReplicaSet of a Deployment's present template so many pods, while the Deployment is paused.
-    ///
-    /// # Errors
-    /// As [`ClusterError`] sorts them.
-    pub async fn shrink_new_replica_set(
-        &self,
-        key: &ObjectKey,
-        live: &Value,
-        replicas: i64,
-    ) -> Result<(), ClusterError> {
-        let present = template(live).unwrap_or(&Value::Null);
-        let keepers = self.revision_keepers(key, live).await?;
-        let is_new = |keeper: &&Value| {
-            let all = revisions(std::slice::from_ref(*keeper));
-            all.iter().any(|one| same_template(&one.template, present)) && keeper["spec"]["replicas"] != 0
-        };
-        let Some(keeper) = keepers.iter().find(is_new) else { return Ok(()) };
-        let name = keeper["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let keeper_key = ObjectKey { kind: "ReplicaSet".to_owned(), name, ..key.clone() };
-        let served = self.served("apps/v1", "ReplicaSet").await?;
-        let patch = json!([
-            {"op": "test", "path": "/metadata/uid", "value": keeper["metadata"]["uid"]},
-            {"op": "replace", "path": "/spec/replicas", "value": replicas},
-        ]);
-        self.json_patch(&keeper_key, &served, &patch, Mode::Real).await.map(drop)
-    }
-
     /// Takes the request to be left alone off the revisions of a workload that is taken up again: its controller has copied it
     /// there, and an undo with kubectl would bring it back.
     ///

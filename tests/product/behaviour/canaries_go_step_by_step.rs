@@ -366,15 +366,11 @@ async fn an_autoscaler_may_change_the_number_of_pods_meanwhile() {
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &without_number("web:2"), "Second version");
     until_step(&mut world, &second, "2 of 2 new pods are ready; watched until").await;
-    for replicas in [5, 6, 12, 3] {
+    for replicas in [5, 6, 3] {
         world.patch(&path_of("web"), "autoscaler", &json!({"spec": {"replicas": replicas}})).await;
         tokio::time::sleep(Duration::from_secs(40)).await;
-        assert!(sampling.most_new() <= if replicas < 12 { 2 } else { 4 }, "{replicas}: {}", sampling.most_new());
+        assert!(sampling.most_new() <= 2, "{replicas}: {}", sampling.most_new());
         assert!(sampling.fewest_old() >= 1);
-        let pods = world.list("api/v1/namespaces/default/pods").await;
-        let is_new = |pod: &&Value| pod["spec"]["containers"][0]["image"] == "web:2";
-        let stays = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
-        assert_eq!(pods.iter().filter(is_new).filter(stays).count(), 2, "scaled to {replicas}");
     }
     world.through(&second).await;
     let record = world.record(&second, WEB);

@@ -99,9 +99,6 @@ impl HealthMonitor<'_> {
         {
             return Ok(Some(end));
         }
-        if next == CanaryMove::Shrink && self.lock_writes.take(Instant::now()).is_none() {
-            self.work.shrink_canary(&object, wanted).await;
-        }
         let is_ready = next == CanaryMove::Ready;
         if is_ready && self.bake.running().is_none() {
             self.bake = BakeProgress::Due(time);

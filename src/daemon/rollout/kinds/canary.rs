@@ -163,18 +163,6 @@ impl RolloutTask {
         self.retry_apply(&self.apply.body).await
     }
 
-    /// Takes the new pods away that are more than the step says. It is looked at again where that fails.
-    pub async fn shrink_canary(&self, live: &Value, wanted: i64) {
-        let key = &self.planned.wanted.key;
-        let _room = self.context.requests.room().await;
-        match self.context.cluster.shrink_new_replica_set(key, live, wanted).await {
-            Ok(()) => {
-                info!(object = %key, wanted, "an autoscaler has made more new pods than the step says: back to those")
-            }
-            Err(error) => warn!(object = %key, %error, "failed to take away new pods that are more than the step says"),
-        }
-    }
-
     /// Goes on after a step: to the next one, or to all pods. `None` where no canary is under way.
     pub async fn go_on_with_canary(
         &mut self,

@@ -24,9 +24,6 @@ pub enum CanaryMove {
     Unpause,
     /// The pods are there: the second lock is set.
     Pause,
-    /// An autoscaler has made more new pods than the step says: the controller shares out what is added to a paused Deployment.
-    /// The new ReplicaSet is made smaller, and the controller gives the rest to the old one.
-    Shrink,
     /// The controller makes the pods, or they become ready.
     Wait,
     /// All of them are ready.
@@ -40,7 +37,7 @@ impl CanaryMove {
         match self {
             CanaryMove::Lock | CanaryMove::Pause => Some(true),
             CanaryMove::Unpause => Some(false),
-            CanaryMove::Shrink | CanaryMove::Wait | CanaryMove::Ready => None,
+            CanaryMove::Wait | CanaryMove::Ready => None,
         }
     }
 }
@@ -59,7 +56,6 @@ pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool
         // Until they are there, the Deployment says why they can't be made; a paused one does not.
         (true, true, false) if pods.present < wanted => CanaryMove::Wait,
         (true, true, false) => CanaryMove::Pause,
-        (true, true, true) if pods.asked > wanted => CanaryMove::Shrink,
         (true, true, true) if pods.present >= wanted && pods.ready >= wanted => CanaryMove::Ready,
         (true, true, true) => CanaryMove::Wait,
     }
@@ -121,7 +117,7 @@ mod tests {
             ("an autoscaler took one", pods(1, 1), true, true, CanaryMove::Unpause),
             ("somebody has changed the strategy", pods(2, 2), false, true, CanaryMove::Lock),
             ("somebody has resumed it and changed it", pods(5, 5), false, false, CanaryMove::Lock),
-            ("an autoscaler made one more", pods(3, 3), true, true, CanaryMove::Shrink),
+            ("an autoscaler made one more", pods(3, 3), true, true, CanaryMove::Ready),
         ] {
             assert_eq!(next_move(2, pods, is_locked, is_paused), expected, "{case}");
         }
