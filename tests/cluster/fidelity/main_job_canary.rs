@@ -130,7 +130,7 @@ async fn an_autoscaler_and_a_quota_do_not_get_past_a_step() {
     // Its controller tries again ever later, unless the ReplicaSet changes.
     assert!(run(&plane, &["annotate", "replicaset", "-l", "app=web", "quota=gone"]).0);
     until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
-    for replicas in ["8", "9", "3"] {
+    for replicas in ["6", "9", "3"] {
         assert!(run(&plane, &["scale", "deployment/web", "--replicas", replicas]).0);
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert_eq!(sampling.most_new(), 1, "scaled to {replicas}");
