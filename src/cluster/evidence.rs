@@ -13,7 +13,7 @@ use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::{ObjectKey, shortened};
 use belay_core::rollout::health::{PodAccount, is_ready};
 use belay_core::rollout::{
-    Bake, EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, marks, same_template, template,
+    Bake, EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, keeps_template, marks, template,
 };
 
 /// The most pods that are kept.
@@ -123,12 +123,7 @@ impl Cluster {
         };
         let present = template(live).unwrap_or(&Value::Null);
         let keepers = self.revision_keepers(key, live).await?;
-        let keeps = |keeper: &&Value| {
-            belay_core::rollout::revisions(std::slice::from_ref(*keeper))
-                .iter()
-                .any(|one| same_template(&one.template, present))
-        };
-        let Some(keeper) = keepers.iter().find(keeps) else { return Ok(None) };
+        let Some(keeper) = keepers.iter().find(|keeper| keeps_template(keeper, present)) else { return Ok(None) };
         // A StatefulSet's pods carry the name of their revision, the others' its hash.
         let value = match Workload::of(key) {
             Some(Workload::StatefulSet) => keeper["metadata"]["name"].as_str(),

@@ -11,7 +11,7 @@ use belay_core::rollout::Record;
 pub(in crate::cli) enum HistoryAccess {
     /// The file, or what the cluster and Git hold of it.
     Here(HistoryView),
-    /// That of a daemon.
+    /// The history of a daemon elsewhere.
     Server(Box<ServerApi>),
 }
 

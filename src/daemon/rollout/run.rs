@@ -16,6 +16,7 @@ use super::health_monitor::{HealthMonitor, MonitorEnd};
 use super::prune;
 use super::rollout_end::InSync;
 use super::rollout_task::{Cancelled, End, RolloutEnd, RolloutStart, RolloutTask};
+use crate::cluster::ClusterError;
 use crate::daemon::publish::dispute::{AT_ONCE, Dispute, WAITS};
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::queued_events::QueuedEvent;
@@ -192,10 +193,7 @@ impl RolloutTask {
                         judged = Some(Compact::of(&written));
                         continue;
                     }
-                    Some(Err(error)) => {
-                        let failed = FailedRollout { reason: error.to_reason(), observed: None, written: None };
-                        return Box::pin(self.roll_back(failed, Some(live))).await;
-                    }
+                    Some(Err(error)) => return Box::pin(self.roll_back_refused(&error, Some(live))).await,
                 },
                 MonitorEnd::Failed { reason, observed, live } => {
                     self.context.revised(self.record, &live).await;
@@ -276,9 +274,18 @@ impl RolloutTask {
             return self.end(Outcome::Rejected, Some(error.to_reason())).await.map(Err);
         }
         // Its locks are not left behind.
-        let failed = FailedRollout { reason: error.to_reason(), observed: None, written: None };
         let live = self.read().await?;
-        Box::pin(self.roll_back(failed, live)).await.map(Err)
+        Box::pin(self.roll_back_refused(&error, live)).await.map(Err)
+    }
+
+    /// Takes a canary back of which the server refuses a write.
+    async fn roll_back_refused(
+        &mut self,
+        error: &ClusterError,
+        live: Option<Arc<Value>>,
+    ) -> Result<Outcome, Cancelled> {
+        let failed = FailedRollout { reason: error.to_reason(), observed: None, written: None };
+        self.roll_back(failed, live).await
     }
 
     /// Returns the hash of an object's pod template, and the same without the fields that are left alone.

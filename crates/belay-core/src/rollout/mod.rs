@@ -74,7 +74,9 @@ pub use record::{EventSeen, Evidence, PodSeen, Record, RecordId, Step, StepKind}
 pub use revision_pods::{RevisionPods, revision_pods};
 pub use rollback::hold::{Companion, Hold, held_template_hash};
 pub use rollback::manual_rollback::{Recorded, RolledOut, manual_rollback};
-pub use rollback::target::{Known, NoRollbackTarget, Revision, RollbackTarget, revisions, rollback_target};
+pub use rollback::target::{
+    Known, NoRollbackTarget, Revision, RollbackTarget, keeps_template, revisions, rollback_target,
+};
 pub use rollback::undo::{NoTarget, as_kubectl_would, target};
 pub use template::{same_template, template_hash, without_controllers_labels, without_restart};
 pub use workload::{Workload, is_hook_pod, is_job, is_pod, pod_spec_path, runs_once, service_account, template};

@@ -4,11 +4,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::story::Chapter;
 use anyhow::Context as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::story::Chapter;
 use crate::cli::session::embedded::{self, Embedded, new_token, write_kubeconfig};
 use crate::clock::Clock;
 use crate::cluster::Cluster;

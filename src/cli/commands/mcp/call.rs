@@ -110,7 +110,7 @@ async fn finish(command: &mut Command) -> io::Result<EndedCall> {
     let mut child = command.spawn()?;
     let (out, notes) = (child.stdout.take(), child.stderr.take());
     let (out, notes) = tokio::try_join!(up_to(out, RESULT), up_to(notes, NOTES))?;
-    // What it would still write has no reader: it would wait for one.
+    // Nobody reads the rest of its output: it would wait for a reader.
     if out.len() > RESULT {
         child.start_kill()?;
     }

@@ -104,7 +104,7 @@ struct StatusQuery {
     history: Option<History>,
 }
 
-/// What is printed.
+/// The status that is printed.
 struct ShownStatus {
     /// The API server that the rows are of, if that is known.
     cluster: Option<String>,

@@ -129,8 +129,7 @@ impl HealthMonitor<'_> {
         let Some(why) = self.analyses.as_ref().and_then(Analyses::failure) else { return Ok(None) };
         let reason = Reason::new(ReasonCode::AnalysisFailed, why);
         info!(object = %self.work.planned.wanted.key, %reason, "failed");
-        let (observed, live) = self.observe(live).await?;
-        Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }))
+        self.fails(reason, live).await.map(Some)
     }
 
     /// Returns why an analysis has no verdict now.

@@ -179,7 +179,7 @@ impl HealthMonitor<'_> {
         let pods = self.pods(live, true).await?;
         let bake = Bake::begin(time, pods.as_deref(), context.clock.steady());
         let start = BakeStart { ends: context.clock.shown(bake.ends()), ..bake.start() };
-        let (outcome, detail) = match self.work.canary.as_ref().filter(|_| self.is_canary_step()) {
+        let (outcome, detail) = match &self.work.canary {
             Some(canary) => (None, canary.watched()),
             None => {
                 let outcome = (of == JudgedWrite::Applied).then_some(Outcome::Baking);

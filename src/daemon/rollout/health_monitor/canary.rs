@@ -14,7 +14,7 @@ use crate::backoff::Backoff;
 use crate::daemon::rollout::rollout_task::Cancelled;
 use belay_core::manifest::Compact;
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMove, CanaryRequest, next_move};
-use belay_core::rollout::{Bake, Baseline, Outcome, Reason, ReasonCode, StepKind, Waiting, WaitingOn};
+use belay_core::rollout::{Bake, Baseline, Reason, ReasonCode, StepKind, Waiting, WaitingOn};
 
 /// The waits between two writes of the locks: others may keep changing them.
 const LOCK_AGAIN: Backoff = Backoff::between(Duration::from_secs(1), Duration::from_mins(5));
@@ -49,18 +49,18 @@ const UNTIL_A_PERSON: SignedDuration = SignedDuration::from_hours(24 * 365 * 100
 impl HealthMonitor<'_> {
     /// Returns true when a step of a canary is watched, and not yet the whole rollout.
     pub(super) fn is_canary_step(&self) -> bool {
-        self.work.canary.is_some() && self.outcome == Outcome::UnderWay
+        self.work.canary.is_some()
     }
 
     /// Returns the time for which the pods of the step are watched.
     pub(super) fn time_of_step(&self) -> Option<SignedDuration> {
-        let canary = self.work.canary.as_ref().filter(|_| self.outcome == Outcome::UnderWay)?;
+        let canary = self.work.canary.as_ref()?;
         Some(canary.step()?.time.map_or(UNTIL_A_PERSON, |time| time.signed()))
     }
 
     /// Returns the same suspicion, if it is about pods that were ready in a step of a canary.
     pub(super) fn within_step(&self, suspicion: Reason) -> Reason {
-        match self.work.canary.as_ref().filter(|_| self.is_canary_step() && suspicion.code == ReasonCode::BakeFailed) {
+        match self.work.canary.as_ref().filter(|_| suspicion.code == ReasonCode::BakeFailed) {
             Some(canary) => {
                 let message = format!("it failed within {}, after its new pods were ready", canary.words());
                 Reason::new(ReasonCode::CanaryFailed, message)
@@ -74,7 +74,8 @@ impl HealthMonitor<'_> {
         let object = Arc::new(live.read());
         let request = CanaryRequest::on(&object);
         if let Some(abort) = request.as_ref().filter(|request| request.answer == CanaryAnswer::Abort) {
-            return self.abort(abort, live).await.map(Some);
+            let message = format!("taken back by hand (belay abort) by {}", abort.person());
+            return self.fails(Reason::new(ReasonCode::UndoneByHand, message), live).await.map(Some);
         }
         let (Some(time), Some(lock)) = (self.time_of_step(), self.work.canary.as_ref().map(|canary| canary.lock))
         else {
@@ -125,8 +126,7 @@ impl HealthMonitor<'_> {
             Err(error) => error.to_reason(),
         };
         warn!(object = %self.work.planned.wanted.key, %reason, "the step of the canary was refused");
-        let (observed, live) = self.observe(&Compact::of(live)).await?;
-        Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }))
+        self.fails(reason, &Compact::of(live)).await.map(Some)
     }
 
     /// Waits until the pods of the step are there and ready, within the deadline of the manifest.
@@ -174,21 +174,11 @@ impl HealthMonitor<'_> {
         if !is_ready || is_unsure || !may_go_on {
             return Ok(None);
         }
-        if let Some(CanaryRequest { by, why, .. }) = promoted {
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            self.work.step(StepKind::Note, &format!("promoted by {by}{why}")).await?;
+        if let Some(promoted) = promoted {
+            self.work.step(StepKind::Note, &format!("promoted by {}", promoted.person())).await?;
         }
         info!(object = %self.work.planned.wanted.key, "the step of its canary is over");
         Ok(Some(MonitorEnd::Complete(Arc::new(live.read()))))
-    }
-
-    /// Ends the canary because a person wants it back.
-    async fn abort(&mut self, asked: &CanaryRequest, live: &Compact) -> Result<MonitorEnd, Cancelled> {
-        let why = asked.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        let message = format!("taken back by hand (belay abort) by {}{why}", asked.by);
-        let (observed, live) = self.observe(live).await?;
-        let reason = Reason::new(ReasonCode::UndoneByHand, message);
-        Ok(MonitorEnd::Failed { reason, observed: Box::new(observed), live })
     }
 
     async fn publish_step(&mut self, told: &str) -> Result<(), Cancelled> {

@@ -277,8 +277,7 @@ impl<'a> HealthMonitor<'a> {
         let suspicion = match look {
             Look::Ended(end) => return Ok(Some(end)),
             Look::GivenUp(reason) => {
-                let (observed, live) = Box::pin(self.observe(live)).await?;
-                return Ok(Some(MonitorEnd::Failed { reason, observed: Box::new(observed), live }));
+                return Box::pin(self.fails(reason, live)).await.map(Some);
             }
             Look::Suspect(reason) => Some(reason),
             Look::Bakes => return Box::pin(self.watch_on(live)).await,
@@ -343,6 +342,12 @@ impl<'a> HealthMonitor<'a> {
                 Ok(None)
             }
         }
+    }
+
+    /// Returns the end of a rollout that has failed for this reason, with the workload as it is observed now.
+    async fn fails(&self, reason: Reason, live: &Compact) -> Result<MonitorEnd, Cancelled> {
+        let (observed, live) = self.observe(live).await?;
+        Ok(MonitorEnd::Failed { reason, observed: Box::new(observed), live })
     }
 
     /// Observes the workload, as soon as there is room to. Returns the object with it.

@@ -12,7 +12,8 @@ use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::Compact;
 use belay_core::rollout::canary::{CanaryLock, CanaryPods, CanarySteps, has_its_pods};
 use belay_core::rollout::{
-    Baseline, Reason, ReasonCode, TemplateMarks, Trigger, Workload, body, marks, revisions, same_template, template,
+    Baseline, Reason, ReasonCode, TemplateMarks, Trigger, Workload, body, keeps_template, marks, same_template,
+    template,
 };
 
 /// The answer to a try of the first step.
@@ -121,7 +122,10 @@ impl RolloutTask {
             Err(error) => return Ok(CanaryTry::Refused(error.to_reason())),
         };
         // Under the first lock, the pods of an earlier canary are not available.
-        if keepers.iter().any(|keeper| is_of(keeper, &present) && count(keeper, "/status/availableReplicas") > 0) {
+        if keepers
+            .iter()
+            .any(|keeper| keeps_template(keeper, &present) && count(keeper, "/status/availableReplicas") > 0)
+        {
             return Ok(CanaryTry::Unneeded);
         }
         if !canary.lock.is_first_held_by(&would_be) {
@@ -145,9 +149,9 @@ impl RolloutTask {
         };
         let present = template(live).cloned().unwrap_or_default();
         let mut pods = CanaryPods::default();
-        for keeper in keepers.iter().filter(|keeper| is_of(keeper, &present)) {
-            pods.asked += count(keeper, "/spec/replicas");
-            pods.present += count(keeper, "/status/replicas");
+        for keeper in keepers.iter().filter(|keeper| keeps_template(keeper, &present)) {
+            pods.desired += count(keeper, "/spec/replicas");
+            pods.current += count(keeper, "/status/replicas");
             pods.ready += count(keeper, "/status/readyReplicas");
             pods.available += count(keeper, "/status/availableReplicas");
         }
@@ -212,10 +216,6 @@ impl RolloutTask {
             warn!(object = %key, %error, "failed to remove the request that was followed");
         }
     }
-}
-
-fn is_of(keeper: &Value, present: &Value) -> bool {
-    revisions(std::slice::from_ref(keeper)).iter().any(|one| same_template(&one.template, present))
 }
 
 fn count(object: &Value, field: &str) -> i64 {

@@ -24,7 +24,6 @@ impl RolloutTask {
     pub async fn roll_back(&mut self, failed: FailedRollout, live: Option<Arc<Value>>) -> Result<Outcome, Cancelled> {
         let FailedRollout { reason, observed, written } = failed;
         self.patience.is_going_back = true;
-        self.canary = None;
         // Another may begin: what goes back does not count.
         self.slot = RolloutSlot::uncounted();
         self.take_present_configuration();
@@ -52,6 +51,7 @@ impl RolloutTask {
         live: Arc<Value>,
         written: Option<Baseline>,
     ) -> Result<Outcome, Cancelled> {
+        self.canary = None;
         let end = match plan {
             RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, &live),
             RollbackPlan::Suspended(why) => RollbackEnd::suspended(why),

@@ -6,9 +6,9 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CanaryPods {
     /// New pods that the new ReplicaSet is to have.
-    pub asked: i64,
+    pub desired: i64,
     /// New pods that it has.
-    pub present: i64,
+    pub current: i64,
     /// New pods that are ready.
     pub ready: i64,
     /// New pods that count as available: none, under the first lock.
@@ -45,7 +45,7 @@ impl CanaryMove {
 /// Returns the next move of a step with `wanted` new pods. `is_locked` says that the first lock is as the step wants it.
 #[must_use]
 pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool) -> CanaryMove {
-    let has_them = pods.asked >= wanted;
+    let has_them = pods.desired >= wanted;
     match (is_locked, has_them, is_paused) {
         (false, ..) => CanaryMove::Lock,
         // The first lock does not hold yet.
@@ -54,9 +54,9 @@ pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool
         (true, false, true) => CanaryMove::Unpause,
         (true, false, false) => CanaryMove::Wait,
         // Until they are there, the Deployment says why they can't be made; a paused one does not.
-        (true, true, false) if pods.present < wanted => CanaryMove::Wait,
+        (true, true, false) if pods.current < wanted => CanaryMove::Wait,
         (true, true, false) => CanaryMove::Pause,
-        (true, true, true) if pods.present >= wanted && pods.ready >= wanted => CanaryMove::Ready,
+        (true, true, true) if pods.current >= wanted && pods.ready >= wanted => CanaryMove::Ready,
         (true, true, true) => CanaryMove::Wait,
     }
 }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_step_is_locked_first_then_filled_then_paused() {
-        let pods = |asked, ready| CanaryPods { asked, present: asked, ready, available: 0 };
+        let pods = |desired, ready| CanaryPods { desired, current: desired, ready, available: 0 };
         for (case, pods, is_locked, is_paused, expected) in [
             ("nothing is there yet", pods(0, 0), true, false, CanaryMove::Wait),
             ("one is to come", pods(1, 1), true, false, CanaryMove::Wait),
@@ -121,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(next_move(2, pods, is_locked, is_paused), expected, "{case}");
         }
-        let replaced = CanaryPods { asked: 2, present: 1, ready: 1, available: 0 };
+        let replaced = CanaryPods { desired: 2, current: 1, ready: 1, available: 0 };
         assert_eq!(next_move(2, replaced, true, true), CanaryMove::Wait, "one went with its node");
         assert_eq!(next_move(2, replaced, true, false), CanaryMove::Wait, "a quota has no room for one");
         let available = CanaryPods { available: 1, ..pods(1, 1) };

@@ -55,6 +55,13 @@ impl CanaryRequest {
             && marks::annotation(live, marks::COMMIT) == Some(asked.commit.as_str());
         is_of_it.then_some(asked)
     }
+
+    /// Returns the person, with the reason that they give.
+    #[must_use]
+    pub fn person(&self) -> String {
+        let why = self.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        format!("{}{why}", self.by)
+    }
 }
 
 /// Returns the request about the step that is under way on a live Deployment.

@@ -1,6 +1,5 @@
 //! The steps of a canary, as a manifest asks for them.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde_json::Value;
@@ -106,27 +105,22 @@ fn step(text: &str) -> Result<CanaryStep, InvalidCanary> {
     Ok(CanaryStep { size, time: time.filter(|time| !time.0.is_zero()) })
 }
 
-impl fmt::Display for CanaryStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.size {
-            StepSize::Pods(pods) => write!(f, "{pods}")?,
-            StepSize::Percent(percent) => write!(f, "{percent}%")?,
-        }
-        match self.time {
-            Some(time) => write!(f, " {time}"),
-            None => f.write_str(" 0"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shown(step: &CanaryStep) -> String {
+        let size = match step.size {
+            StepSize::Pods(pods) => pods.to_string(),
+            StepSize::Percent(percent) => format!("{percent}%"),
+        };
+        format!("{size} {}", step.time.map_or_else(|| "0".to_owned(), |time| time.to_string()))
+    }
+
     #[test]
     fn steps_are_read_as_people_write_them() {
         let read = |text: &str| match text.parse::<CanarySteps>() {
-            Ok(steps) => steps.0.iter().map(CanaryStep::to_string).collect::<Vec<_>>().join(", "),
+            Ok(steps) => steps.0.iter().map(shown).collect::<Vec<_>>().join(", "),
             Err(error) => error.to_string(),
         };
         for (text, expected) in [

@@ -1,5 +1,6 @@
 //! The cause of a failure in a line: how many pods fail and how, and the last line of their log.
 
+use super::note::one_line;
 use crate::manifest::shortened;
 use crate::rollout::{Evidence, PodSeen};
 
@@ -133,10 +134,6 @@ fn has_uid(word: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_hexdigit() || c == '-';
     let is_uid = |part: &str| part.len() == 36 && part.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
     word.split(|c| !is_inner(c)).any(is_uid)
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

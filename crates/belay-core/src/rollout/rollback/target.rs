@@ -45,6 +45,12 @@ pub fn revisions(keepers: &[Value]) -> Vec<Revision> {
     found
 }
 
+/// Returns true when an object that keeps a revision keeps this template.
+#[must_use]
+pub fn keeps_template(keeper: &Value, template: &Value) -> bool {
+    revision(keeper).is_some_and(|kept| same_template(&kept.template, template))
+}
+
 fn revision(keeper: &Value) -> Option<Revision> {
     let kept = keeper["spec"].get("template").or_else(|| keeper.pointer("/data/spec/template"))?;
     let mut template = without_controllers_labels(kept);
