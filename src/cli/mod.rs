@@ -16,6 +16,7 @@ use clap::{Parser, Subcommand};
 pub use exit::Exit;
 pub use output::answer::schemas;
 
+use self::worktree::cause::ChangeArgs;
 use crate::config::ConfigError;
 use crate::git::InvalidLocation;
 use crate::history::query::source_histories;
@@ -95,15 +96,15 @@ enum Command {
     /// Roll out a head now that waits for a window
     Sync(commands::sync::Args),
     /// Let a canary go on with its next step
-    Promote(commands::promote::Args),
+    Promote(ChangeArgs),
     /// Take a canary back, and hold its manifest
-    Abort(commands::promote::Args),
+    Abort(ChangeArgs),
     /// Pause a Deployment: changes of its template wait
-    Pause(commands::pause::Args),
+    Pause(ChangeArgs),
     /// Resume a paused Deployment
-    Resume(commands::pause::Args),
+    Resume(ChangeArgs),
     /// Replace the pods of a workload, its template unchanged
-    Restart(commands::restart::Args),
+    Restart(ChangeArgs),
     /// Change images, variables, ports and more, and commit that
     Set(commands::set::Args),
     /// Change the number of pods in a manifest, and commit that

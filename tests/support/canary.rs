@@ -4,11 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use belay::daemon::UnderWay;
+use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
+use belay_core::rollout::marks;
+use jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::daemon::World;
+use super::daemon::{World, deployment, path_of};
 
 /// The period between two samples.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -18,6 +21,36 @@ pub fn with_steps(steps: &str, text: &str) -> String {
     let annotated = format!("name: web\n  annotations: {{belay.dev/canary: \"{steps}\"}}\nspec");
     let text = text.replacen("name: web\nspec", &annotated, 1).replace("replicas: 2", "replicas: 4");
     text.replace("progressDeadlineSeconds: 30", "progressDeadlineSeconds: 30\n  minReadySeconds: 2")
+}
+
+/// Returns the sample Deployment with these steps, and this image.
+pub fn web(steps: &str, image: &str) -> String {
+    with_steps(steps, &deployment("web", image, ""))
+}
+
+/// Returns the Deployment as it is.
+pub async fn live(world: &World) -> Value {
+    world.get(&path_of("web")).await.unwrap()
+}
+
+/// Asserts that the Deployment is as its manifest says, without anything of a canary.
+pub async fn assert_as_the_manifest_says(world: &World) {
+    let live = live(world).await;
+    let spec = &live["spec"];
+    assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxSurge": "25%", "maxUnavailable": "25%"}), "{spec:#}");
+    assert_eq!((&spec["minReadySeconds"], &spec["progressDeadlineSeconds"]), (&json!(2), &json!(30)), "{spec:#}");
+    assert_eq!(spec.get("paused"), None, "{spec:#}");
+    assert_eq!(CanaryMark::on(&live), None);
+    assert_eq!(marks::annotation(&live, marks::CANARY_REQUEST), None);
+}
+
+/// Asks for the next step, or for the way back, as `belay promote` and `belay abort` do.
+pub async fn ask(world: &World, answer: CanaryAnswer) {
+    let asked =
+        request(&live(world).await, answer, ("ada".to_owned(), Some("looks good".to_owned())), Timestamp::UNIX_EPOCH);
+    let text = marks::written(&asked.unwrap());
+    let patch = json!({"metadata": {"annotations": {marks::CANARY_REQUEST: text}}});
+    world.patch(&path_of("web"), "belay-command", &patch).await;
 }
 
 /// Waits until a step is watched, by what is published.

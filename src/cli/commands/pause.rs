@@ -5,21 +5,12 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::Globals;
 use crate::cli::args::act_on_each::each;
-use crate::cli::args::target::{Act, For, On, Target};
+use crate::cli::args::target::{Act, For, Target};
 use crate::cli::exit::Exit;
-use crate::cli::worktree::cause::{Cause, annotated};
+use crate::cli::worktree::cause::{ChangeArgs, annotated};
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::applied_fields;
 use belay_core::rollout::canary::CanaryMark;
-
-/// The arguments of `belay pause` and `belay resume`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(flatten)]
-    on: On,
-    #[command(flatten)]
-    cause: Cause,
-}
 
 /// The wanted state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +22,7 @@ enum PauseState {
 const KINDS: &[(&str, &str)] = &[("apps/v1", "Deployment")];
 
 /// Runs `belay pause`.
-pub(in crate::cli) async fn pause(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+pub(in crate::cli) async fn pause(globals: &Globals, args: ChangeArgs) -> anyhow::Result<Exit> {
     let only = For { kinds: KINDS, otherwise: "pausing is not supported", verb: "Pause" };
     each(globals, &args.on, only, async |cluster, target, mode| {
         let why = args.cause.annotations(globals, &target.live)?;
@@ -41,7 +32,7 @@ pub(in crate::cli) async fn pause(globals: &Globals, args: Args) -> anyhow::Resu
 }
 
 /// Runs `belay resume`.
-pub(in crate::cli) async fn resume(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+pub(in crate::cli) async fn resume(globals: &Globals, args: ChangeArgs) -> anyhow::Result<Exit> {
     let only = For { kinds: KINDS, otherwise: "resuming is not supported", verb: "Resume" };
     each(globals, &args.on, only, async |cluster, target, mode| {
         let why = args.cause.annotations(globals, &target.live)?;

@@ -5,37 +5,28 @@ use serde_json::json;
 
 use crate::cli::Globals;
 use crate::cli::args::act_on_each::each;
-use crate::cli::args::target::{Act, For, On, Target};
+use crate::cli::args::target::{Act, For, Target};
 use crate::cli::exit::Exit;
 use crate::cli::session::who::who;
-use crate::cli::worktree::cause::Cause;
+use crate::cli::worktree::cause::ChangeArgs;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
 use belay_core::rollout::marks;
 
-/// The arguments of `belay promote` and `belay abort`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(flatten)]
-    on: On,
-    #[command(flatten)]
-    cause: Cause,
-}
-
 const KINDS: &[(&str, &str)] = &[("apps/v1", "Deployment")];
 
 /// Runs `belay promote`.
-pub(in crate::cli) async fn promote(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+pub(in crate::cli) async fn promote(globals: &Globals, args: ChangeArgs) -> anyhow::Result<Exit> {
     answer(globals, &args, CanaryAnswer::Promote).await
 }
 
 /// Runs `belay abort`.
-pub(in crate::cli) async fn abort(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+pub(in crate::cli) async fn abort(globals: &Globals, args: ChangeArgs) -> anyhow::Result<Exit> {
     answer(globals, &args, CanaryAnswer::Abort).await
 }
 
-async fn answer(globals: &Globals, args: &Args, answer: CanaryAnswer) -> anyhow::Result<Exit> {
+async fn answer(globals: &Globals, args: &ChangeArgs, answer: CanaryAnswer) -> anyhow::Result<Exit> {
     let verb = match answer {
         CanaryAnswer::Promote => "Promote",
         CanaryAnswer::Abort => "Abort",

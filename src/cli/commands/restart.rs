@@ -7,23 +7,14 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::Globals;
 use crate::cli::args::act_on_each::each;
-use crate::cli::args::target::{Act, For, On, REVISED, Target};
+use crate::cli::args::target::{Act, For, REVISED, Target};
 use crate::cli::exit::Exit;
-use crate::cli::worktree::cause::{Cause, annotated};
+use crate::cli::worktree::cause::{ChangeArgs, annotated};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::{Hold, applied_fields, marks, template};
 
-/// The arguments of `belay restart`.
-#[derive(clap::Args, Debug)]
-pub struct Args {
-    #[command(flatten)]
-    on: On,
-    #[command(flatten)]
-    cause: Cause,
-}
-
-pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result<Exit> {
+pub(in crate::cli) async fn run(globals: &Globals, args: ChangeArgs) -> anyhow::Result<Exit> {
     let only = For { kinds: REVISED, otherwise: "restarting is not supported", verb: "Restart" };
     let now = restarted_at(Clock::system().now(), &TimeZone::system());
     each(globals, &args.on, only, async |cluster, target, mode| {

@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
 use crate::cli::Globals;
+use crate::cli::args::target::On;
 use crate::cli::commands::history;
 use crate::cli::session::who::who;
 use crate::clock::Clock;
@@ -13,6 +14,15 @@ use crate::git::WorkingCopy;
 use crate::history::Resolved;
 use belay_core::manifest::shortened;
 use belay_core::rollout::{Commit, Note, marks, one_line};
+
+/// The arguments of a command that changes live workloads, for a reason.
+#[derive(clap::Args, Debug)]
+pub struct ChangeArgs {
+    #[command(flatten)]
+    pub(in crate::cli) on: On,
+    #[command(flatten)]
+    pub(in crate::cli) cause: Cause,
+}
 
 /// The reason of a change.
 #[derive(clap::Args, Clone, Debug, Default)]

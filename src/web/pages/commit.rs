@@ -6,7 +6,6 @@ use std::sync::Arc;
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::StatusCode;
 use jiff::Timestamp;
 
 use super::super::analysis_curve::AnalysisCurve;
@@ -17,7 +16,7 @@ use super::super::{Room, Shown};
 use super::components::{Lasted, Link, Mark};
 use super::next_step::command;
 use super::workload_row::address;
-use super::{Frame, refuse, write};
+use super::{Frame, respond};
 use crate::history::query::answers::RecordAnswer;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::analysis::Measurement;
@@ -83,10 +82,7 @@ impl SeenEvidence {
 }
 
 pub(in crate::web) async fn commit(State(room): State<Room>, Path(digits): Path<String>) -> Response {
-    match page(&room, digits).await {
-        Ok(page) => write(StatusCode::OK, &page),
-        Err(problem) => refuse(&room.shown, &problem),
-    }
+    respond(&room.shown, page(&room, digits).await)
 }
 
 async fn page(room: &Room, digits: String) -> Result<CommitPage, Problem> {

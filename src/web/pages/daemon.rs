@@ -6,7 +6,6 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::Room;
@@ -14,7 +13,7 @@ use super::super::metric_lines::{lines_of, sum_of};
 use super::super::metrics::open_metrics;
 use super::super::problem::Problem;
 use super::components::{Lasted, Link, Mark};
-use super::{Frame, refuse, write};
+use super::{Frame, respond};
 use crate::cluster::Cluster;
 use crate::daemon::{SourceStatus, Status};
 
@@ -58,10 +57,7 @@ struct RequestRow {
 }
 
 pub(in crate::web) async fn daemon(State(room): State<Room>) -> Response {
-    match page(&room).await {
-        Ok(page) => write(StatusCode::OK, &page),
-        Err(problem) => refuse(&room.shown, &problem),
-    }
+    respond(&room.shown, page(&room).await)
 }
 
 async fn page(room: &Room) -> Result<DaemonPage, Problem> {

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use http::StatusCode;
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -14,7 +13,7 @@ use super::super::Room;
 use super::super::problem::Problem;
 use super::super::query::QueryParams;
 use super::components::Lasted;
-use super::{Frame, refuse, write};
+use super::{Frame, respond};
 use crate::history::query::answers::{failure_rate, per_day};
 use crate::history::{By, Stats, StatsQuery};
 
@@ -62,10 +61,7 @@ pub(in crate::web) async fn delivery(
     State(room): State<Room>,
     QueryParams(asked): QueryParams<DeliveryAsked>,
 ) -> Response {
-    match page(&room, asked).await {
-        Ok(page) => write(StatusCode::OK, &page),
-        Err(problem) => refuse(&room.shown, &problem),
-    }
+    respond(&room.shown, page(&room, asked).await)
 }
 
 async fn page(room: &Room, asked: DeliveryAsked) -> Result<DeliveryPage, Problem> {

@@ -78,6 +78,14 @@ fn write(code: StatusCode, page: &impl Template) -> Response {
     }
 }
 
+/// Returns a page, or the one that says why there is none.
+fn respond(shown: &Shown, page: Result<impl Template, Problem>) -> Response {
+    match page {
+        Ok(page) => write(StatusCode::OK, &page),
+        Err(problem) => refuse(shown, &problem),
+    }
+}
+
 #[derive(Template)]
 #[template(path = "problem.html")]
 struct ProblemPage {

@@ -6,7 +6,6 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use form_urlencoded::Serializer;
-use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -17,7 +16,7 @@ use super::components::{Link, Mark};
 use super::headline::{StateCount, counts};
 use super::known_commits::{KnownCommits, known_commits};
 use super::workload_row::WorkloadRow;
-use super::{Frame, refuse, write};
+use super::{Frame, respond};
 use crate::daemon::Status;
 use crate::history::query::answers::{CommitInfo, SourceAnswer, StatusAnswer, WorkloadAnswer};
 use crate::history::query::harm::{Harm, HarmCounts, sort_by_harm};
@@ -84,10 +83,7 @@ pub(in crate::web) async fn overview(
     State(room): State<Room>,
     QueryParams(asked): QueryParams<OverviewAsked>,
 ) -> Response {
-    match page(&room, asked).await {
-        Ok(page) => write(StatusCode::OK, &page),
-        Err(problem) => refuse(&room.shown, &problem),
-    }
+    respond(&room.shown, page(&room, asked).await)
 }
 
 async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {

@@ -6,7 +6,6 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use form_urlencoded::Serializer;
-use http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -15,7 +14,7 @@ use super::super::problem::Problem;
 use super::super::query::QueryParams;
 use super::components::{Lasted, Link, Mark, TimeOfDay};
 use super::workload_row::address;
-use super::{Frame, refuse, write};
+use super::{Frame, respond};
 use crate::history::{History, HistoryError, Query, TimelineEntry};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ObjectState, Outcome, Workload};
@@ -79,10 +78,7 @@ pub(in crate::web) async fn timeline(
     State(room): State<Room>,
     QueryParams(asked): QueryParams<TimelineAsked>,
 ) -> Response {
-    match page(&room, asked).await {
-        Ok(page) => write(StatusCode::OK, &page),
-        Err(problem) => refuse(&room.shown, &problem),
-    }
+    respond(&room.shown, page(&room, asked).await)
 }
 
 async fn page(room: &Room, asked: TimelineAsked) -> Result<TimelinePage, Problem> {

@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use http::StatusCode;
 use jiff::Timestamp;
 
 use super::super::Room;
@@ -14,7 +13,7 @@ use super::components::{Lasted, Link, Mark};
 use super::known_commits::known_commits;
 use super::next_step::command;
 use super::workload_row::WorkloadRow;
-use super::{Frame, refuse, write};
+use super::{Frame, respond};
 use crate::cluster::LivePod;
 use crate::daemon::{Status, UnderWay};
 use crate::history::query::answers::WorkloadAnswer;
@@ -82,10 +81,7 @@ pub(in crate::web) async fn workload(
     State(room): State<Room>,
     Path((source, kind, namespace, name)): Path<(String, String, String, String)>,
 ) -> Response {
-    match page(&room, source, &kind, &namespace, &name).await {
-        Ok(page) => write(StatusCode::OK, &page),
-        Err(problem) => refuse(&room.shown, &problem),
-    }
+    respond(&room.shown, page(&room, source, &kind, &namespace, &name).await)
 }
 
 async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &str) -> Result<WorkloadPage, Problem> {

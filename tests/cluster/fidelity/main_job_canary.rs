@@ -2,42 +2,20 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::canary::{CanaryAnswer, request};
-use belay_core::rollout::{Outcome, ReasonCode, marks};
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use belay_core::rollout::canary::CanaryAnswer;
+use belay_core::rollout::{Outcome, ReasonCode};
+use serde_json::Value;
 
 use super::main_job::real_world;
-use crate::support::canary::{PodSampling, until_step, with_steps};
+use crate::support::canary::{PodSampling, ask, assert_as_the_manifest_says, live, until_step, web, with_steps};
 use crate::support::control_plane::ControlPlane;
-use crate::support::daemon::{World, broken, deployment, image, path_of};
+use crate::support::daemon::{broken, image};
 
 const WEB: &str = "Deployment default/web";
-
-fn web(steps: &str, image: &str) -> String {
-    with_steps(steps, &deployment("web", image, ""))
-}
 
 fn run(plane: &ControlPlane, args: &[&str]) -> (bool, String) {
     let ran = plane.kubectl().args(args).output().unwrap();
     (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
-}
-
-async fn live(world: &World) -> Value {
-    world.get(&path_of("web")).await.unwrap()
-}
-
-async fn promote(world: &World) {
-    let asked = request(&live(world).await, CanaryAnswer::Promote, ("ada".to_owned(), None), Timestamp::UNIX_EPOCH);
-    let patch = json!({"metadata": {"annotations": {marks::CANARY_REQUEST: marks::written(&asked.unwrap())}}});
-    world.patch(&path_of("web"), "belay-command", &patch).await;
-}
-
-async fn assert_as_the_manifest_says(world: &World) {
-    let spec = live(world).await["spec"].clone();
-    assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxSurge": "25%", "maxUnavailable": "25%"}), "{spec:#}");
-    assert_eq!((&spec["minReadySeconds"], &spec["progressDeadlineSeconds"]), (&json!(2), &json!(30)), "{spec:#}");
-    assert_eq!(spec.get("paused"), None, "{spec:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,7 +43,7 @@ async fn a_canary_goes_no_further_than_its_step() {
     world.start();
     until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
     assert_eq!(live(&world).await["spec"]["paused"], true);
-    promote(&world).await;
+    ask(&world, CanaryAnswer::Promote).await;
     until_step(&mut world, &second, "2 of 2 new pods are ready; watched until").await;
     assert_eq!(sampling.most_new(), 2);
     // One pod was deleted by hand.
@@ -136,7 +114,7 @@ async fn an_autoscaler_and_a_quota_do_not_get_past_a_step() {
         assert_eq!(sampling.most_new(), 1, "scaled to {replicas}");
     }
     until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
-    promote(&world).await;
+    ask(&world, CanaryAnswer::Promote).await;
     world.through(&second).await;
     let record = world.record(&second, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");

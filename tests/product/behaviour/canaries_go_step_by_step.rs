@@ -3,20 +3,15 @@
 use std::time::Duration;
 
 use belay::daemon::UnderWay;
-use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
+use belay_core::rollout::canary::CanaryAnswer;
 use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::canary::{PodSampling, until_step, with_steps};
-use crate::support::daemon::{World, broken, deployment, image, path_of};
+use crate::support::canary::{PodSampling, ask, assert_as_the_manifest_says, live, until_step, web, with_steps};
+use crate::support::daemon::{World, broken, image, path_of};
 use crate::support::tap::Fate;
 
 const WEB: &str = "Deployment default/web";
-
-fn web(steps: &str, image: &str) -> String {
-    with_steps(steps, &deployment("web", image, ""))
-}
 
 /// Returns a cluster with the first version live.
 async fn world(steps: &str) -> World {
@@ -28,33 +23,10 @@ async fn world(steps: &str) -> World {
     world
 }
 
-async fn live(world: &World) -> Value {
-    world.get(&path_of("web")).await.unwrap()
-}
-
 /// Returns what the history says of a canary's steps.
 fn canary_steps(world: &World, commit: &str) -> Vec<String> {
     let steps = world.history().steps(world.record(commit, WEB).id).unwrap();
     steps.into_iter().filter(|step| step.kind == StepKind::Canary).map(|step| step.detail).collect()
-}
-
-/// Asserts that the Deployment is as its manifest says, without anything of a canary.
-async fn assert_as_the_manifest_says(world: &World) {
-    let live = live(world).await;
-    let spec = &live["spec"];
-    assert_eq!(spec["strategy"]["rollingUpdate"], json!({"maxSurge": "25%", "maxUnavailable": "25%"}), "{spec:#}");
-    assert_eq!((&spec["minReadySeconds"], &spec["progressDeadlineSeconds"]), (&json!(2), &json!(30)), "{spec:#}");
-    assert_eq!(spec.get("paused"), None, "{spec:#}");
-    assert_eq!(CanaryMark::on(&live), None);
-    assert_eq!(marks::annotation(&live, marks::CANARY_REQUEST), None);
-}
-
-async fn ask(world: &World, answer: CanaryAnswer) {
-    let asked =
-        request(&live(world).await, answer, ("ada".to_owned(), Some("looks good".to_owned())), Timestamp::UNIX_EPOCH);
-    let text = marks::written(&asked.unwrap());
-    let patch = json!({"metadata": {"annotations": {marks::CANARY_REQUEST: text}}});
-    world.patch(&path_of("web"), "belay-command", &patch).await;
 }
 
 #[tokio::test(start_paused = true)]
