@@ -4,9 +4,12 @@
     reason = "a child process and the files of this machine live in the machine's own time"
 )]
 
+#[allow(dead_code, reason = "the tests of the program use more of it")]
+#[path = "../../tests/support/programs.rs"]
+mod programs;
+
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -14,6 +17,7 @@ use serde_json::json;
 
 use super::*;
 use belay_core::manifest::{File, Scopes};
+use programs::write_program;
 
 mod random_changes;
 mod said;
@@ -37,8 +41,7 @@ fn real_tools() -> Option<Tools> {
 fn script(text: &str) -> (tempfile::TempDir, Tools) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("kustomize");
-    fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &format!("#!/bin/sh\n{text}\n"));
     (folder, Tools { kustomize: Some(program), helm: None })
 }
 
@@ -212,8 +215,7 @@ fn a_tool_that_is_missing_is_named_and_looked_for_again() {
         "{complaint}"
     );
     assert!(!renderer.forget_passing());
-    fs::write(&program, format!("#!/bin/sh\nprintf '{}x'\n", CONFIG_MAP.replace('\n', "\\n"))).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &format!("#!/bin/sh\nprintf '{}x'\n", CONFIG_MAP.replace('\n', "\\n")));
     assert!(renderer.forget_passing());
     assert_eq!(rendered(&renderer, &tree)[0].manifests[0].key.name, "x");
 }

@@ -11,7 +11,7 @@ use super::step_details;
 use crate::history::{History, HistoryError, Spread, Stats};
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::analysis::Measurement;
-use belay_core::rollout::canary::CanaryMark;
+use belay_core::rollout::canary::LiveCanary;
 use belay_core::rollout::{
     Commit, CommitId, FailureCause, ObjectState, Person, Record, RevisionPods, SourceState, StateCounts, Step,
     Unnoticed,
@@ -330,7 +330,7 @@ pub struct WorkloadAnswer {
     pub known_last: bool,
     /// The step of its canary, if one is under way.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub canary: Option<CanaryMark>,
+    pub canary: Option<LiveCanary>,
     /// True when somebody paused its rollout.
     pub paused: bool,
     /// Pods of the present template.

@@ -1,8 +1,6 @@
 //! Folders with a kustomization or a chart are rendered by the real tools, and rolled out like plain manifests.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use belay::config::{HelmConfig, Render, SetValue};
@@ -11,6 +9,7 @@ use belay::render::Tools;
 use belay_core::rollout::{Outcome, SourceState, marks};
 
 use crate::support::daemon::{World, broken, config_map, deployment, image, path_of, real_tools};
+use crate::support::programs::write_program;
 
 const BASE: &str = "resources: [web.yaml]\n";
 const OVERLAY: &str = "resources: [../base]\nnamePrefix: p-\nimages: [{name: web, newTag: \"1\"}]\n";
@@ -274,8 +273,7 @@ async fn a_missing_tool_is_named_and_looked_for_again() {
     assert!(complaint.contains("kustomize is not installed"), "{complaint}");
     assert_eq!(world.status().state(), SourceState::Degraded);
     let script = format!("#!/bin/sh\nprintf '{}'\n", config_map("made", "1").replace('\n', "\\n"));
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &script);
     world.until("it is rendered", |source| source.state() == SourceState::Synced).await;
     assert!(world.get(&map("made")).await.is_some());
 }
@@ -284,8 +282,7 @@ async fn a_missing_tool_is_named_and_looked_for_again() {
 fn slow_tool(world: &World, seconds: u32, value: &str) -> Tools {
     let program = world.repository.beside("kustomize");
     let map = config_map("slow", value).replace('\n', "\\n");
-    fs::write(&program, format!("#!/bin/sh\nsleep {seconds}\nprintf '{map}'\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &format!("#!/bin/sh\nsleep {seconds}\nprintf '{map}'\n"));
     Tools { kustomize: Some(program), helm: None }
 }
 

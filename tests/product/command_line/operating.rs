@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use crate::fixture::Fixture;
 use crate::program::{Ran, Running, belay, finish, is_root};
 use crate::support::daemon::config_map;
+use crate::support::programs::copy_program;
 
 const CONFIG: &str = "[[source]]\nrepository = \"/tmp/nothing/shop.git\"\n";
 
@@ -56,7 +57,7 @@ fn as_a_user_with(limit: &str, number: u32, home: &Path, args: &[&str]) -> Optio
     fs::set_permissions(home, fs::Permissions::from_mode(0o777)).unwrap();
     let program = home.join("belay");
     if !program.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_belay"), &program).unwrap();
+        copy_program(Path::new(env!("CARGO_BIN_EXE_belay")), &program);
     }
     let mut command = Command::new("/usr/bin/setpriv");
     command.arg(format!("--reuid={user}")).arg(format!("--regid={user}"));

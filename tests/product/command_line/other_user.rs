@@ -8,6 +8,7 @@ use std::process::Command;
 
 use crate::program::{Ran, finish};
 use crate::support::daemon::{config_map, real_tools};
+use crate::support::programs::copy_program;
 use crate::support::repository::Repository;
 use crate::support::ssh_server::Sshd;
 
@@ -51,8 +52,7 @@ impl Shared {
     /// Puts a program where everybody may run it.
     fn program(&self, from: &Path, name: &str) -> PathBuf {
         let to = self.at(name);
-        fs::copy(from, &to).unwrap();
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).unwrap();
+        copy_program(from, &to);
         to
     }
 

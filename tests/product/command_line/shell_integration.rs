@@ -5,6 +5,7 @@ use std::process::Command;
 use crate::program::{belay, run, uncoloured};
 use crate::reading::typed_in_a_terminal;
 use crate::served::Served;
+use crate::support::programs::write_program;
 
 /// Returns the candidates of Tab for the last of some words.
 fn tab(served: &Served, words: &[&str]) -> Vec<String> {
@@ -92,8 +93,6 @@ fn every_command_has_a_page() {
 /// A page on a terminal goes through `man`; in a pipe it is the source of the page.
 #[test]
 fn a_page_is_shown_on_a_terminal() {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let home = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_belay");
     let typed = |path: &str, words: &str| {
@@ -104,8 +103,7 @@ fn a_page_is_shown_on_a_terminal() {
     assert!(help.contains("this machine has no man"), "{help}");
     assert!(help.contains("Usage: belay set image") && help.contains("--container"), "{help}");
     let man = home.path().join("man");
-    std::fs::write(&man, "#!/bin/sh\necho \"$# page: $1\"\ncat \"$1\"\n").unwrap();
-    std::fs::set_permissions(&man, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&man, "#!/bin/sh\necho \"$# page: $1\"\ncat \"$1\"\n");
     let shown = typed(&format!("{}:/usr/bin:/bin", home.path().display()), "history");
     assert!(shown.starts_with("1 page: /") && shown.contains("/belay-history.1\n"), "{shown}");
     assert!(shown.contains(".TH BELAY-HISTORY 1"), "{shown}");

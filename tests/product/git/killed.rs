@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use belay::git::{Credentials, Limits, Mirror};
 
 use super::mirror::{fetch, id, location};
+use crate::support::programs::write_program;
 use crate::support::repository::Repository;
 
 /// Names the repository and the folder of the mirror to the process that is to be killed.
@@ -96,8 +97,7 @@ fn an_ssh_that_heeds_nothing_ends_when_belay_is_killed() {
 fn ends_when_belay_is_killed(line: &str) {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("stubborn");
-    std::fs::write(&program, STUBBORN).unwrap();
-    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&program, STUBBORN);
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killed::fetches_over_ssh_until_it_is_killed", "--nocapture", "--test-threads", "1"])
         .env(OVER_SSH, folder.path().join("mirror"))

@@ -9,6 +9,7 @@ use belay::git::{Credentials, GitError, Limits, Mirror};
 use belay_core::rollout::CommitId;
 
 use super::mirror::{fetch, id, location, main, open};
+use crate::support::programs::write_program;
 use crate::support::repository::Repository;
 
 fn git_is_there(skipped: &str) -> bool {
@@ -202,15 +203,12 @@ fn a_repository_of_another_user_is_refused_with_what_to_do() {
 /// Whatever a repository has for Git to run, nothing of it runs: neither hooks nor programs that its settings name.
 #[test]
 fn nothing_of_a_repository_is_run() {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let mut repository = Repository::new();
     repository.write(".gitattributes", "*.yaml filter=evil diff=evil\n").commit_file("a.yaml", "one", "First");
     repository.push();
     let trace = repository.beside("was-run");
     let program = repository.beside("evil");
-    fs::write(&program, format!("#!/bin/sh\ntouch '{}'\ncat\n", trace.display())).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&program, &format!("#!/bin/sh\ntouch '{}'\ncat\n", trace.display()));
     let run = program.display();
     let settings = format!(
         "[uploadpack]\n\tpackObjectsHook = {run}\n[core]\n\tfsmonitor = {run}\n\thooksPath = {0}\n\tsshCommand = {run}\n\

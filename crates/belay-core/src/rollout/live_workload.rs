@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{CommitId, Hold, health, marks, progress_deadline_seconds, template};
 use crate::manifest::ObjectKey;
-use crate::rollout::canary::CanaryMark;
+use crate::rollout::canary::LiveCanary;
 use crate::rollout::judge::health::{Counters, Standing};
 
 /// A live workload, as far as its status goes.
@@ -31,7 +31,7 @@ pub struct LiveWorkload {
     /// controller counts no time.
     pub deadline: Option<Timestamp>,
     /// The step of its canary, if one is under way.
-    pub canary: Option<CanaryMark>,
+    pub canary: Option<LiveCanary>,
 }
 
 impl LiveWorkload {
@@ -43,7 +43,7 @@ impl LiveWorkload {
         let health = health::health(key, live);
         let observed = health.as_ref().is_none_or(|health| health.observed_generation >= marks::generation(live));
         let standing = health.as_ref().map(|health| if observed { health.standing } else { Standing::Moving });
-        let canary = CanaryMark::on(live);
+        let canary = LiveCanary::on(live);
         LiveWorkload {
             commit: marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok()),
             hold: Hold::on(live).filter(holds).map(Box::new),

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::wait::{SEEN, Through, answer, ended, nothing_to_wait_for, timed_out};
+use super::wait_progress::canary_waits;
 use crate::cli::args::target::argument;
 use crate::cli::exit::Exit;
 use crate::cli::output::activity::Activity;
@@ -211,6 +212,9 @@ fn waits_for_somebody(record: &Record, row: &WorkloadAnswer) -> Option<String> {
             plain(&row.message)
         ));
     }
+    if let Some(waits) = row.canary.and_then(|canary| canary_waits(object, canary)) {
+        return Some(format!("{object}: {waits}"));
+    }
     row.paused.then(|| format!("{object}: is paused (belay resume {named} lets it go on)"))
 }
 
@@ -228,6 +232,7 @@ fn has_come_everywhere(arrived: &BTreeMap<String, Timestamp>, sources: &[SourceA
 mod tests {
     use super::*;
     use crate::history::query::answers::TroubleAnswer;
+    use belay_core::rollout::canary::{CanaryMark, LiveCanary};
     use belay_core::rollout::{SourceState, StateCounts};
 
     fn at(second: i64) -> Timestamp {
@@ -283,6 +288,13 @@ mod tests {
         assert!(said.starts_with("Deployment shop/web: is suspended: a fair (belay resume-sync "), "{said}");
         let paused = WorkloadAnswer { paused: true, ..row(ObjectState::Progressing) };
         assert!(waits_for_somebody(&record, &paused).unwrap().contains("belay resume deployment.apps/web -n shop"));
+        let canary = |waits_for_promotion: bool| WorkloadAnswer {
+            canary: Some(LiveCanary { mark: CanaryMark { step: 1, of: 2 }, waits_for_promotion }),
+            ..row(ObjectState::Progressing)
+        };
+        let waits = "waits at canary step 1 of 2 (belay promote deployment.apps/web -n shop lets it go on)";
+        assert!(waits_for_somebody(&record, &canary(true)).unwrap().ends_with(waits));
+        assert_eq!(waits_for_somebody(&record, &canary(false)), None);
         assert_eq!(waits_for_somebody(&record, &row(ObjectState::Progressing)), None);
     }
 }

@@ -16,7 +16,7 @@ use crate::daemon::ask_daemon;
 use crate::history::query::step_details;
 use crate::history::{History, PublishedSource};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::canary::{CanaryMark, CanarySteps};
+use belay_core::rollout::canary::LiveCanary;
 use belay_core::rollout::{Record, marks, namespace_stays};
 
 /// The time without a change after which the live object is read.
@@ -220,14 +220,17 @@ fn waits_for_somebody(key: &ObjectKey, live: &Value) -> Option<String> {
     if live["spec"]["suspend"] == true && is_suspended_by_manifest(live) {
         return Some("is suspended by spec.suspend of its manifest (a commit lets it go on)".to_owned());
     }
-    if let Some(mark) = CanaryMark::on(live) {
-        let waits = CanarySteps::of(live).step(mark.step).is_some_and(|step| step.time.is_none());
-        let CanaryMark { step, of } = mark;
-        return waits
-            .then(|| format!("waits at canary step {step} of {of} (belay promote {} lets it go on)", argument(key)));
+    if let Some(canary) = LiveCanary::on(live) {
+        return canary_waits(key, canary);
     }
     let paused = live["spec"]["paused"] == true;
     paused.then(|| format!("is paused (belay resume {} lets it go on)", argument(key)))
+}
+
+/// Returns the words for a canary that waits until a person promotes it; `None` if it goes on by itself.
+pub(super) fn canary_waits(key: &ObjectKey, canary: LiveCanary) -> Option<String> {
+    let waits = canary.waits_for_promotion;
+    waits.then(|| format!("waits at {canary} (belay promote {} lets it go on)", argument(key)))
 }
 
 /// Returns true when belay wrote that a Job is suspended. A controller that queues Jobs lets those go on that it suspended.

@@ -6,11 +6,13 @@
 //! make more new pods nor remove an old one. The second lock is `paused`, once the pods are there.
 
 mod decision;
+mod live_canary;
 mod lock;
 mod request;
 mod steps;
 
 pub use decision::{CanaryMove, CanaryPods, has_its_pods, next_move};
+pub use live_canary::LiveCanary;
 pub use lock::{CanaryLock, CanaryMark, keep_lock, take_off_locks};
 pub use request::{CanaryAnswer, CanaryRequest, Refusal, request};
 pub use steps::{CanaryStep, CanarySteps, InvalidCanary, StepSize};

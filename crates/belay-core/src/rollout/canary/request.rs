@@ -36,11 +36,14 @@ pub enum CanaryAnswer {
 }
 
 /// The reason for which a request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No canary is under way.
     #[error("no canary of it is under way")]
     NoCanary,
+    /// No daemon acts on it.
+    #[error("it is suspended ({0}); `belay resume-sync` lets its canary go on")]
+    Suspended(String),
     /// Its commit is not known.
     #[error("its annotation belay.dev/commit names no commit")]
     NoCommit,
@@ -68,7 +71,7 @@ impl CanaryRequest {
 ///
 /// # Errors
 ///
-/// When no canary is under way.
+/// When no canary is under way, or no daemon would act on the request.
 pub fn request(
     live: &Value,
     answer: CanaryAnswer,
@@ -76,6 +79,9 @@ pub fn request(
     at: Timestamp,
 ) -> Result<CanaryRequest, Refusal> {
     let mark = CanaryMark::on(live).ok_or(Refusal::NoCanary)?;
+    if let Some(why) = marks::suspension(live) {
+        return Err(Refusal::Suspended(why.to_owned()));
+    }
     let commit = marks::annotation(live, marks::COMMIT).and_then(|commit| commit.parse().ok());
     Ok(CanaryRequest { commit: commit.ok_or(Refusal::NoCommit)?, step: mark.step, answer, by, why, at })
 }
@@ -108,5 +114,8 @@ mod tests {
         assert_eq!(with_it(json!({})), None);
         assert_eq!(asked(&json!({})), Err(Refusal::NoCanary));
         assert_eq!(asked(&live(1, "main")), Err(Refusal::NoCommit));
+        let mut suspended = live(1, COMMIT);
+        suspended["metadata"]["annotations"][marks::SUSPEND] = json!("a fair");
+        assert_eq!(asked(&suspended), Err(Refusal::Suspended("a fair".to_owned())));
     }
 }
