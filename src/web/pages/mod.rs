@@ -8,6 +8,7 @@ mod headline;
 mod known_commits;
 mod next_step;
 mod overview;
+mod overview_rows;
 mod timeline;
 mod workload;
 mod workload_row;
@@ -74,7 +75,7 @@ fn write(code: StatusCode, page: &impl Template) -> Response {
             let html: String = html.chars().map(shown).collect();
             (code, Html(html)).into_response()
         }
-        Err(error) => Problem::Unavailable(format!("belay's own fault: {error}")).into_response(),
+        Err(error) => Problem::of_template(&error).into_response(),
     }
 }
 
