@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::canary_plan::CanaryPlan;
 use super::obstacle::Obstacle;
 use crate::history::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
 use crate::telemetry::{Metrics, Took};
@@ -51,6 +52,9 @@ pub struct SourceStatus {
     /// The live workloads of this source, by object.
     #[serde(skip)]
     pub workloads: BTreeMap<ObjectKey, LiveWorkload>,
+    /// The canaries under way, by workload.
+    #[serde(skip)]
+    pub canaries: BTreeMap<ObjectKey, CanaryPlan>,
     /// The workloads that are not complete, without a rollout, each with the trouble with its pods.
     #[serde(skip)]
     pub unhealthy: BTreeMap<ObjectKey, Option<String>>,
@@ -226,6 +230,12 @@ impl SourceStatus {
         })
     }
 
+    /// Forgets what is published of an object that is gone; returns true if that was anything.
+    pub fn forget_object(&mut self, key: &ObjectKey) -> bool {
+        self.canaries.remove(key);
+        self.held.remove(key).is_some() | self.workloads.remove(key).is_some()
+    }
+
     /// Returns its published state, without that of its objects.
     #[must_use]
     pub fn standing(&self) -> SourceStanding {
@@ -301,10 +311,22 @@ pub struct UnderWay {
     pub message: String,
     /// When its deadline ends, unless something moves.
     pub until: Option<Timestamp>,
+    /// The end of the time for which its ready pods are watched; `None` while they are not.
+    pub watched: Option<WatchedUntil>,
     /// The infrastructure fault that is in its way.
     pub in_the_way: Option<Reason>,
     /// The trouble with its new pods so far.
     pub wrong: Option<String>,
+}
+
+/// The end of the time for which the ready pods of a rollout are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WatchedUntil {
+    /// The end of the bake time, or of the time of a canary's step.
+    Time(Timestamp),
+    /// A person promotes the step of a canary.
+    Person,
 }
 
 /// The numbers of pods by their progress.

@@ -1,5 +1,6 @@
 //! The pages for people: server-rendered, whole without scripts, from the same answers as the JSON.
 
+mod canary_steps;
 mod commit;
 mod components;
 mod daemon;

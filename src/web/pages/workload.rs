@@ -9,6 +9,7 @@ use super::super::Room;
 use super::super::problem::Problem;
 use super::super::revisions::WorkloadPods;
 use super::super::rollout_progress::picture;
+use super::canary_steps::CanaryView;
 use super::components::{Lasted, Link, Mark};
 use super::known_commits::known_commits;
 use super::next_step::command;
@@ -39,6 +40,7 @@ struct WorkloadPage {
     row: WorkloadRow,
     live: LiveWorkload,
     under_way: Option<UnderWay>,
+    canary: Option<CanaryView>,
     picture: Option<Picture>,
     pods: Vec<LivePod>,
     /// The number of further ones.
@@ -105,10 +107,13 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     let revision = |pods: RevisionPods| RevisionRow { outcome: outcome_of(&pods, &records), pods };
     let revisions: Vec<RevisionRow> = pods.revisions.into_iter().map(revision).collect();
     let row = row(room, &status, &source, &key).await?;
+    let is_left_alone = matches!(of.state_of_workload(&key), ObjectState::Held | ObjectState::Suspended);
+    let refuses = is_left_alone || of.canaries.contains_key(&key);
     Ok(WorkloadPage {
         frame: Frame::of(&room.shown, "/"),
         picture: picture_of(room, &source, &key, &records, under_way.as_ref()),
-        commands: commands(&key, of.state_of_workload(&key), &revisions, !stale.is_empty()),
+        commands: commands(&key, refuses, &revisions, !stale.is_empty()),
+        canary: CanaryView::of(of, &key),
         more_pods: pods.pods.len().saturating_sub(PODS),
         pods: pods.pods.into_iter().take(PODS).collect(),
         row,
@@ -133,13 +138,13 @@ async fn row(room: &Room, status: &Status, source: &str, key: &ObjectKey) -> Res
     Ok(WorkloadRow::of(row, status, &known_commits(room, commits).await?))
 }
 
-/// Returns the commands that help a workload that did not fail. An undo needs a revision that did not fail either.
-fn commands(key: &ObjectKey, state: ObjectState, revisions: &[RevisionRow], is_stale: bool) -> Vec<String> {
-    let is_left_alone = matches!(state, ObjectState::Held | ObjectState::Suspended);
+/// Returns the commands that help a workload that did not fail; one that is left alone, or has a canary under way, refuses
+/// them. An undo needs a revision that did not fail either.
+fn commands(key: &ObjectKey, refuses: bool, revisions: &[RevisionRow], is_stale: bool) -> Vec<String> {
     let goes_back =
         revisions.iter().any(|row| !row.pods.present && row.outcome.is_none_or(|outcome| outcome.class == "good"));
-    let restart = (is_stale && !is_left_alone).then(|| command("restart", key));
-    let undo = (goes_back && !is_left_alone).then(|| command("undo", key));
+    let restart = (is_stale && !refuses).then(|| command("restart", key));
+    let undo = (goes_back && !refuses).then(|| command("undo", key));
     restart.into_iter().chain(undo).chain([command("status", key)]).collect()
 }
 

@@ -92,6 +92,7 @@ mod the_change_cause_follows_the_template;
 mod the_configuration_is_read_again;
 mod the_neighbours_do_not_matter;
 mod the_number_of_pods_is_judged;
+mod the_page_of_a_workload;
 mod the_way_back_comes_to_its_end;
 mod the_world_is_waited_out;
 mod two_sources_may_not_claim_one_object;
