@@ -36,6 +36,7 @@ pub use planning::plan_once::{Leaving, LeavingPlan, leave_finished, plan_leaving
 pub use publish::canary_plan::{CanaryPlan, CanaryPlanStep};
 pub use publish::lasting_trouble::note_lasting_trouble;
 pub use publish::obstacle::Obstacle;
+pub use publish::related_object::RelatedObject;
 use publish::status::Publisher;
 pub use publish::status::{CountersStatus, Obstacles, SourceStatus, Status, UnderWay, WatchedUntil};
 pub use publish::status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};

@@ -9,5 +9,6 @@ pub(super) mod lasting_trouble;
 pub(super) mod noted_disputes;
 pub(super) mod obstacle;
 pub(super) mod queued_events;
+pub(super) mod related_object;
 pub(super) mod status;
 pub(super) mod status_socket;

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::canary_plan::CanaryPlan;
 use super::obstacle::Obstacle;
+use super::related_object::RelatedObject;
 use crate::history::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
 use crate::telemetry::{Metrics, Took};
 use belay_core::manifest::ObjectKey;
@@ -55,6 +56,9 @@ pub struct SourceStatus {
     /// The canaries under way, by workload.
     #[serde(skip)]
     pub canaries: BTreeMap<ObjectKey, CanaryPlan>,
+    /// The live Services, autoscalers and disruption budgets.
+    #[serde(skip)]
+    pub related: BTreeMap<ObjectKey, RelatedObject>,
     /// The workloads that are not complete, without a rollout, each with the trouble with its pods.
     #[serde(skip)]
     pub unhealthy: BTreeMap<ObjectKey, Option<String>>,
@@ -233,6 +237,7 @@ impl SourceStatus {
     /// Forgets what is published of an object that is gone; returns true if that was anything.
     pub fn forget_object(&mut self, key: &ObjectKey) -> bool {
         self.canaries.remove(key);
+        self.related.remove(key);
         self.held.remove(key).is_some() | self.workloads.remove(key).is_some()
     }
 

@@ -13,6 +13,7 @@ use crate::cluster::{ClusterError, Seen, Served};
 use crate::daemon::live::in_sync::LiveText;
 use crate::daemon::publish::canary_plan::CanaryPlan;
 use crate::daemon::publish::obstacle::Obstacle;
+use crate::daemon::publish::related_object::RelatedObject;
 use crate::daemon::publish::status::{SourceStatus, put_or_remove};
 use crate::daemon::rollout::kinds::driver::WorkloadDriver;
 use crate::daemon::rollout::kinds::job_runs::has_ended;
@@ -137,6 +138,10 @@ impl Source {
             });
             self.note_restart(key, live);
             self.note_scaling(key, live);
+        }
+        if RelatedObject::is_of_kind(key) {
+            let related = RelatedObject::of(key, live);
+            self.context.status.change(|source| put_or_remove(&mut source.related, key, related));
         }
         if change.is_completed {
             self.tell_recovered(key, live);

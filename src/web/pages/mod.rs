@@ -10,6 +10,7 @@ mod known_commits;
 mod next_step;
 mod overview;
 mod overview_rows;
+mod related_objects;
 mod timeline;
 mod workload;
 mod workload_row;
