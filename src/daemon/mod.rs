@@ -38,7 +38,7 @@ pub use publish::lasting_trouble::note_lasting_trouble;
 pub use publish::obstacle::Obstacle;
 pub use publish::related_object::RelatedObject;
 use publish::status::Publisher;
-pub use publish::status::{CountersStatus, Obstacles, SourceStatus, Status, UnderWay, WatchedUntil};
+pub use publish::status::{CountersStatus, LeaseStatus, Obstacles, SourceStatus, Status, UnderWay, WatchedUntil};
 pub use publish::status_socket::{answer_commands, ask_daemon, ask_daemon_for_workloads};
 use records::history_file::keep_history;
 pub use records::rebuild::recollect;

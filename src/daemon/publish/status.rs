@@ -74,8 +74,24 @@ pub struct SourceStatus {
     /// The obstacles.
     #[serde(flatten)]
     pub obstacles: Obstacles,
+    /// The Lease of the source, as it was seen last.
+    #[serde(skip)]
+    pub lease: Option<LeaseStatus>,
     /// The daemon that publishes this.
     pub follower: Follower,
+}
+
+/// A Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseStatus {
+    /// Its namespace and name.
+    pub name: String,
+    /// The daemon that holds it; `None` if it was released.
+    pub holder: Option<String>,
+    /// When its holder got it, by the clock of that one; `None` if it does not say.
+    pub acquired: Option<Timestamp>,
+    /// When it was renewed last, by the same clock.
+    pub renewed: Option<Timestamp>,
 }
 
 /// The obstacles to following a source as it should be.
@@ -375,6 +391,7 @@ impl Publisher {
         self.change(|source| {
             fresh.planned_before = source.planned.take().or(source.planned_before.take());
             fresh.obstacles.configuration.clone_from(&source.obstacles.configuration);
+            fresh.lease = source.lease.take();
             set(source, fresh)
         });
     }
@@ -417,6 +434,14 @@ impl Publisher {
     /// Returns the commit whose plan was made last.
     pub fn planned(&self) -> Option<CommitId> {
         self.status.borrow().sources.get(&self.source).and_then(|source| source.planned.clone())
+    }
+
+    /// Publishes the Lease. Readers do not hear of it: it is renewed every few seconds.
+    pub fn leased(&self, lease: LeaseStatus) {
+        self.change(|source| {
+            source.lease = Some(lease);
+            false
+        });
     }
 
     /// Says that another daemon follows the source; whether that is news.

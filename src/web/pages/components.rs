@@ -151,6 +151,11 @@ impl Display for ShortLink<'_> {
 // Hexadecimal digits, and nothing else.
 impl HtmlSafe for ShortLink<'_> {}
 
+/// Returns an exact time, as `src/web/assets/script.js` knows it.
+fn exact(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
 /// A time as people say it, with the exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct When {
@@ -186,10 +191,12 @@ impl When {
 
 impl Display for When {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let exact = self.at.strftime("%Y-%m-%d %H:%M:%S UTC");
-        write!(f, "<time datetime=\"{:.0}\" title=\"{exact}\">{}</time>", self.at, self.said())
+        write!(f, "<time datetime=\"{:.0}\" title=\"{}\">{}</time>", self.at, exact(self.at), self.said())
     }
 }
+
+// A time, and nothing else.
+impl HtmlSafe for When {}
 
 /// A time as people say it.
 pub(super) struct ShortWhen(When);
@@ -203,8 +210,19 @@ impl Display for ShortWhen {
 // A time, and nothing else.
 impl HtmlSafe for ShortWhen {}
 
+/// The sentence that Git and the cluster differ by a rollback since a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DiffersSince(pub Timestamp);
+
+impl Display for DiffersSince {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let since = exact(self.0);
+        write!(f, "<time datetime=\"{:.0}\">Git and the cluster differ, by rollback, since {since}</time>", self.0)
+    }
+}
+
 // A time, and nothing else.
-impl HtmlSafe for When {}
+impl HtmlSafe for DiffersSince {}
 
 /// A time of day as people write it, with the day where that is another: `18:51`, `Mon 24 Nov 18:51`; with the exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,7 +239,7 @@ impl Display for TimeOfDay {
             (_, true) => "%a %-d %b %H:%M",
             _ => "%-d %b %Y %H:%M",
         };
-        let (exact, said) = (self.at.strftime("%Y-%m-%d %H:%M:%S UTC"), self.at.strftime(form));
+        let (exact, said) = (exact(self.at), self.at.strftime(form));
         write!(f, "<time datetime=\"{:.0}\" title=\"{exact}\">{said}</time>", self.at)
     }
 }
