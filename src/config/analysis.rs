@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belay_core::rollout::analysis::{AnalysisRule, OnNone, QueryTemplate};
+use belay_core::rollout::analysis::{AnalysisRule, LookTimes, OnNone, QueryTemplate};
 use belay_core::span::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -135,6 +135,12 @@ impl AnalysisConfig {
             }
             _ => Err("an analysis has bad and total, or query with min or max".to_owned()),
         }
+    }
+
+    /// Returns the times between its looks.
+    #[must_use]
+    pub fn look_times(&self) -> LookTimes {
+        LookTimes { interval: self.interval.0, warmup: self.warmup.0 }
     }
 
     fn at_least(&self) -> f64 {

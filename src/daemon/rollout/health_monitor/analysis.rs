@@ -18,14 +18,11 @@ use crate::daemon::shared::context::Context;
 use crate::prometheus::PrometheusError;
 use belay_core::manifest::Compact;
 use belay_core::rollout::analysis::{
-    Analysis, AnswerSums, CounterIncreases, Measured, Measurement, PodAnswers, PodPatterns, QueryTemplate, QueryValues,
-    Sample, pod_patterns, worst_value,
+    Analysis, AnswerSums, CounterIncreases, LOOKS, Measured, Measurement, PodAnswers, PodPatterns, QueryTemplate,
+    QueryValues, Sample, pod_patterns, worst_value,
 };
 use belay_core::rollout::health::PodAccount;
 use belay_core::rollout::{Outcome, Reason, ReasonCode, RecordId, StepKind, asked_analyses, marks};
-
-/// The most looks of an analysis within a bake time.
-const LOOKS: i32 = 2_000;
 
 /// The time over which the looks of a canary's step are spread at most: it may wait for a person for days.
 const LOOKS_OF_A_STEP: SignedDuration = SignedDuration::from_hours(24);

@@ -2,9 +2,12 @@
 
 mod counters;
 mod error_rates;
+mod guard;
 mod measurement;
 mod pod_pattern;
+mod power;
 mod query_template;
+mod random;
 mod rule;
 mod sample;
 mod verification;
@@ -15,8 +18,10 @@ use serde::{Deserialize, Serialize};
 
 pub use counters::CounterIncreases;
 pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
+pub use guard::{Guard, GuardedTime, LOOKS};
 pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};
+pub use power::{LookTimes, Power, Traffic, power};
 pub use query_template::{QueryTemplate, QueryValues};
 pub use rule::AnalysisRule;
 pub use sample::{Sample, worst_value};
@@ -242,5 +247,7 @@ fn of_all(sums: AnswerSums) -> String {
     format!("{} bad answers of {} ({}%)", rounded(sums.bad), rounded(sums.total), rounded(sums.rate() * 100.0))
 }
 
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod tests;
