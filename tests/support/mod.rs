@@ -8,6 +8,7 @@ pub mod full_disk;
 pub mod git_server;
 pub mod habits;
 pub mod log;
+pub mod prometheus;
 pub mod repository;
 pub mod snapshot;
 pub mod ssh_server;

@@ -42,6 +42,7 @@ mod answers_in_json_over_http;
 mod applies_manifests_of_any_kind;
 mod bad_input_is_named_and_survived;
 mod bad_upon_bad_goes_back_to_what_was_good;
+mod canaries_are_promoted_early;
 mod canaries_go_step_by_step;
 mod charges_the_newest_commit;
 mod commits_have_a_status_at_their_forge;

@@ -13,6 +13,7 @@ use super::{HealthMonitor, MonitorEnd};
 use crate::backoff::Backoff;
 use crate::daemon::rollout::rollout_task::Cancelled;
 use belay_core::manifest::Compact;
+use belay_core::rollout::analysis::PROMOTED_EARLY;
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMove, CanaryRequest, next_move};
 use belay_core::rollout::{Bake, Baseline, Reason, ReasonCode, StepKind, Waiting, WaitingOn};
 
@@ -142,8 +143,8 @@ impl HealthMonitor<'_> {
         self.look_waiting(waiting, live).await
     }
 
-    /// Watches the pods of a step that were ready. Returns its end when its time is over, or a person lets it go on, or it has
-    /// shown a failure.
+    /// Watches the pods of a step that were ready. Returns its end when its time is over, or a person lets it go on, or its
+    /// analyses have proved enough, or it has shown a failure.
     async fn watch_step(
         &mut self,
         live: &Compact,
@@ -158,11 +159,16 @@ impl HealthMonitor<'_> {
         if let Some(end) = self.failed_by_analysis(live).await? {
             return Ok(Some(end));
         }
-        let is_over = self.work.context.clock.steady() >= ends;
-        if !is_over && promoted.is_none() {
+        let by_person = promoted.is_some();
+        let promotion = match promoted {
+            Some(promoted) => Some(format!("promoted by {}", promoted.person())),
+            None if self.work.context.clock.steady() >= ends => None,
+            None => self.promoted_early().map(|proof| format!("{PROMOTED_EARLY}{proof}")),
+        };
+        if promotion.is_none() && self.work.context.clock.steady() < ends {
             return self.look_at_pods(live).await;
         }
-        if promoted.is_none() && !self.bake.takes_last_look(Instant::now()) {
+        if !by_person && !self.bake.takes_last_look(Instant::now()) {
             return Ok(None);
         }
         self.look_at_pods.0 = Instant::now() + LOOK_WHILE_BAKING;
@@ -170,12 +176,12 @@ impl HealthMonitor<'_> {
             return Ok(Some(end));
         }
         let is_unsure = self.bake.running().is_some_and(Bake::is_unsure);
-        let may_go_on = promoted.is_some() || self.undecided().is_none();
+        let may_go_on = by_person || self.undecided().is_none();
         if !is_ready || is_unsure || !may_go_on {
             return Ok(None);
         }
-        if let Some(promoted) = promoted {
-            self.work.step(StepKind::Note, &format!("promoted by {}", promoted.person())).await?;
+        if let Some(promotion) = promotion {
+            self.work.step(StepKind::Note, &promotion).await?;
         }
         info!(object = %self.work.planned.wanted.key, "the step of its canary is over");
         Ok(Some(MonitorEnd::Complete(Arc::new(live.read()))))

@@ -52,7 +52,7 @@ pub enum Power {
 /// independently of each other: bursts make it worse.
 #[must_use]
 pub fn power(rule: AnalysisRule, looks: LookTimes, guard: &Guard, traffic: Traffic) -> Power {
-    let AnalysisRule::ErrorRate { tolerate, false_alarm, at_least } = rule else {
+    let AnalysisRule::ErrorRate { tolerate, false_alarm, at_least, .. } = rule else {
         return value_power(rule, looks, guard);
     };
     let times: Vec<_> = guard.times.iter().map(|time| (time, time.looks(looks.interval, looks.warmup))).collect();
@@ -117,7 +117,7 @@ fn is_found(plan: &[SimulatedLooks], rates: (f64, f64), tolerate: f64, limit: (f
         let mut looks = plan.iter().flat_map(|time| (0..time.count).map(move |_| time));
         let is_stopped = looks.any(|time| {
             let new = time.new.answers(old_rate * factor, &mut random);
-            test.look(new, time.old.answers(old_rate, &mut random), tolerate);
+            test.look(new, time.old.answers(old_rate, &mut random), tolerate, None);
             test.evidence() >= limit.0 && test.sums().0.total >= limit.1
         });
         missed += u32::from(!is_stopped);
@@ -134,7 +134,8 @@ mod tests {
     use super::*;
     use crate::rollout::analysis::GuardedTime;
 
-    const RULE: AnalysisRule = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0 };
+    const RULE: AnalysisRule =
+        AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0, prove: None };
     const EVERY_15_S: LookTimes = LookTimes { interval: Duration::from_secs(15), warmup: Duration::ZERO };
 
     fn guard(new: i64, old: i64, minutes: u64) -> Guard {
@@ -209,9 +210,9 @@ mod tests {
         assert_eq!(of(bounds(3), 31, 0), Power::Value);
         assert_eq!(of(bounds(1), 5, 0), Power::Value);
         assert_eq!(of(bounds(1), 5, 5), Power::Nothing);
-        let blind = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 1e12 };
+        let blind = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 1e12, prove: None };
         assert_eq!(of(blind, 600, 0), Power::Nothing, "there are never so many requests");
-        let lax = AnalysisRule::ErrorRate { tolerate: 10.0, false_alarm: 0.01, at_least: 20.0 };
+        let lax = AnalysisRule::ErrorRate { tolerate: 10.0, false_alarm: 0.01, at_least: 20.0, prove: None };
         assert_eq!(of(lax, 600, 0), Power::Worse(30.0), "ten times as many errors are harmless");
     }
 }

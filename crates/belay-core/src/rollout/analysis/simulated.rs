@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use jiff::Timestamp;
+
 use super::error_rates::{AnswerSums, Answers, ErrorRateTest};
 use super::random::Random;
-use super::{CounterIncreases, Sample};
+use super::{Analysis, AnalysisRule, CounterIncreases, EarlyVote, Measured, OnNone, PodAnswers, Sample};
 
 /// Returns the size of a burst, geometric with this mean.
 fn burst(random: &mut Random, mean: f64) -> f64 {
@@ -111,16 +113,34 @@ impl Simulated {
     /// Returns after how many seconds the version is stopped; `None` if it is not.
     pub fn stopped_after(&self, random: &mut Random) -> Option<f64> {
         let mut test = ErrorRateTest::default();
+        self.ends_after(random, |answers| {
+            test.look(answers.new, answers.old, 1.25, None);
+            test.evidence() >= 100.0
+        })
+    }
+
+    /// Returns after how many seconds it is proved that the version is not twice as bad; `None` if it is not.
+    fn proved_after(&self, random: &mut Random) -> Option<f64> {
+        let rule = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0, prove: Some(2.0) };
+        let mut analysis = Analysis::new((String::new(), String::new()), rule, OnNone::Wait);
+        analysis.enter(Some(1));
+        self.ends_after(random, |answers| {
+            analysis.measure(Measured::Answers(answers), Timestamp::UNIX_EPOCH);
+            matches!(analysis.early_vote(), EarlyVote::Proved(_))
+        })
+    }
+
+    /// Returns the seconds until the answers of a look end it.
+    fn ends_after(&self, random: &mut Random, mut ends: impl FnMut(PodAnswers) -> bool) -> Option<f64> {
         let (mut new, mut old) = (vec![Pod::default(); self.new], vec![Pod::default(); self.old]);
         let mut growth: [CounterIncreases; 2] = Default::default();
         // The first look at counters says nothing.
         for look in u32::from(self.is_plain())..=self.looks {
-            let answers = (
-                self.look(&mut new, &mut growth[0], self.times, random),
-                self.look(&mut old, &mut growth[1], 1.0, random),
-            );
-            test.look(answers.0, answers.1, 1.25);
-            if test.evidence() >= 100.0 {
+            let answers = PodAnswers {
+                new: self.look(&mut new, &mut growth[0], self.times, random),
+                old: self.look(&mut old, &mut growth[1], 1.0, random),
+            };
+            if ends(answers) {
                 return Some(f64::from(look) * INTERVAL);
             }
         }
@@ -159,6 +179,48 @@ fn a_harmless_version_is_stopped_in_one_of_a_hundred_rollouts_at_most() {
     }
 }
 
+#[test]
+fn a_version_that_is_twice_as_bad_is_promoted_early_in_one_of_a_hundred_rollouts_at_most() {
+    const ROLLOUTS: u32 = 3_000;
+    let twice = Simulated { times: 2.0, looks: 120, ..QUIET };
+    let bursty = Simulated { old_rate: 0.001, ..twice };
+    let mut random = Random(SEED);
+    for (what, rollout) in [
+        ("one new pod", twice),
+        ("many requests", Simulated { requests: 100.0, ..twice }),
+        ("side by side", Simulated { new: 5, old: 5, requests: 100.0, ..twice }),
+        ("few requests", Simulated { requests: 0.5, old_rate: 0.1, ..twice }),
+        ("many errors", Simulated { new: 3, old: 3, requests: 5.0, old_rate: 0.3, ..twice }),
+        ("ten times as bad", Simulated { times: 10.0, ..twice }),
+        ("rare bursts", Simulated { new: 5, old: 5, bursts: (0.002, 50.0), ..bursty }),
+        ("rare bursts of few new pods", Simulated { bursts: (0.002, 50.0), ..bursty }),
+        ("frequent bursts", Simulated { new: 5, old: 5, bursts: (0.02, 10.0), ..bursty }),
+        ("small bursts", Simulated { new: 2, old: 2, requests: 50.0, bursts: (0.01, 4.0), ..bursty }),
+        ("bursts over five pods", Simulated { new: 5, old: 5, bursts: (0.02, 10.0), is_spread: true, ..bursty }),
+        ("scrapes that fail", Simulated { new: 2, old: 4, missing: 0.3, bursts: (0.005, 20.0), ..bursty }),
+        ("pods that are restarted and replaced", Simulated { new: 3, old: 3, restarts: 0.1, missing: 0.1, ..twice }),
+    ] {
+        let promoted = (0..ROLLOUTS).filter(|_| rollout.proved_after(&mut random).is_some()).count();
+        assert!(promoted <= ROLLOUTS as usize / 100, "{what}: {promoted} of {ROLLOUTS} were promoted (seed {SEED})");
+    }
+}
+
+/// A version as good as the old one is proved so, with enough answers.
+#[test]
+fn a_good_version_is_promoted_early() {
+    const ROLLOUTS: u32 = 200;
+    let good = Simulated { new: 2, old: 8, looks: 120, ..QUIET };
+    let mut random = Random(SEED);
+    for (requests, times, at_least) in [(100.0, 1.0, 100), (100.0, 0.5, 180), (1_000.0, 1.0, 195), (1_000.0, 0.0, 200)]
+    {
+        let rollout = Simulated { requests, times, ..good };
+        let promoted: Vec<f64> = (0..ROLLOUTS).filter_map(|_| rollout.proved_after(&mut random)).collect();
+        let soonest = promoted.iter().copied().fold(f64::INFINITY, f64::min);
+        assert!(promoted.len() >= at_least, "{requests} {times}: {} of {ROLLOUTS} (seed {SEED})", promoted.len());
+        assert!(soonest >= 4.0 * INTERVAL, "{requests} {times}: after {soonest} s (seed {SEED})");
+    }
+}
+
 /// Counters that are scraped once a minute grow at every fourth look, of new and of old pods at different ones.
 #[test]
 fn a_bad_version_is_found_however_rarely_it_is_scraped() {
@@ -168,7 +230,7 @@ fn a_bad_version_is_found_however_rarely_it_is_scraped() {
         false => AnswerSums::default(),
     };
     let stopped = (1..40).find(|look| {
-        test.look(side(120.0, look % 4 == 0), side(3.0, look % 4 == 2), 1.25);
+        test.look(side(120.0, look % 4 == 0), side(3.0, look % 4 == 2), 1.25, None);
         test.evidence() >= 100.0
     });
     assert!(stopped.is_some_and(|look| look <= 12), "{stopped:?}: {test:?}");

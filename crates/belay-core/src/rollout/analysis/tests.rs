@@ -1,5 +1,7 @@
 //! The verdicts of analyses.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::*;
@@ -8,7 +10,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-const COMPARES: AnalysisRule = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0 };
+const COMPARES: AnalysisRule =
+    AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0, prove: None };
 
 fn names(name: &str) -> (String, String) {
     (name.to_owned(), "1a2b".to_owned())
@@ -127,9 +130,12 @@ fn a_verdict_that_was_not_computed_is_found() {
         (0..3).map(|second| analysis.measure(answered((20.0, 100.0), (1.0, 200.0)), at(second))).collect();
     let failure = analysis.failure();
     let found = verify(&measured);
-    assert_eq!(found, [VerifiedAnalysis { name: "errors".to_owned(), looks: 3, differs: None, failure }]);
+    assert_eq!(
+        found,
+        [VerifiedAnalysis { name: "errors".to_owned(), looks: 3, differs: None, failure, proofs: BTreeSet::new() }]
+    );
     // The tolerated rate was changed meanwhile: all looks are judged by it.
-    let stricter = AnalysisRule::ErrorRate { tolerate: 1.0, false_alarm: 0.01, at_least: 20.0 };
+    let stricter = AnalysisRule::ErrorRate { tolerate: 1.0, false_alarm: 0.01, at_least: 20.0, prove: None };
     let mut changed = Analysis::resume(names("errors"), stricter, OnNone::Wait, &measured);
     measured.push(changed.measure(answered((0.0, 100.0), (1.0, 200.0)), at(3)));
     assert_eq!(verify(&measured)[0].differs, None);
@@ -143,4 +149,28 @@ fn one_look_of_one_pod_is_never_enough() {
     let mut analysis = Analysis::new(names("errors"), COMPARES, OnNone::Wait);
     analysis.measure(answered((10_000.0, 10_000.0), (0.0, 10_000.0)), at(0));
     assert_eq!(analysis.failure(), None, "it may have been one client's burst");
+}
+
+#[test]
+fn a_promotion_that_was_not_proved_is_found() {
+    let prove = AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0, prove: Some(2.0) };
+    let mut analysis = Analysis::new(names("errors"), prove, OnNone::Wait);
+    let mut measured = vec![];
+    for look in 0..20 {
+        // It is proved in the first step, and its second one has too few looks.
+        analysis.enter(Some(if look < 18 { 1 } else { 2 }));
+        measured.push(analysis.measure(answered((10.0, 1_000.0), (10.0, 1_000.0)), at(look)));
+    }
+    assert_eq!(Analysis::resume(names("errors"), prove, OnNone::Wait, &measured), analysis, "a restart goes on");
+    let verified = verify(&measured);
+    assert_eq!(verified[0].differs, None);
+    let proof = verified[0].proofs.iter().next_back().unwrap();
+    let (given, others) = (format!("promoted early: {proof}"), "promoted early: analysis \"queue\": it is not worse");
+    assert_eq!(unproved([given.as_str(), "promoted by ada: looks good"], &verified), Vec::<&str>::new());
+    assert_eq!(unproved([given.as_str(), others], &verified), ["analysis \"queue\": it is not worse"]);
+    measured[12].proof = Some(1e6);
+    assert_eq!(verify(&measured)[0].differs.as_ref().unwrap().at, at(12));
+    let kept = serde_json::to_string(&measured).unwrap();
+    assert!(kept.contains("\"prove\":2.0") && kept.contains("\"step\":1"), "{kept}");
+    assert_eq!(serde_json::from_str::<Vec<Measurement>>(&kept).unwrap(), measured);
 }
