@@ -287,6 +287,8 @@ fn of_all(sums: AnswerSums) -> String {
 }
 
 #[cfg(test)]
+mod comparison;
+#[cfg(test)]
 mod simulated;
 #[cfg(test)]
 mod tests;

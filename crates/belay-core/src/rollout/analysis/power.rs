@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::error_rates::{AnswerSums, Answers, ErrorRateTest};
+use super::error_rates::ErrorRateTest;
 use super::guard::Guard;
 use super::random::Random;
 use super::rule::AnalysisRule;
@@ -98,15 +98,6 @@ struct SimulatedSide {
     requests: f64,
 }
 
-impl SimulatedSide {
-    fn answers(&self, error_rate: f64, random: &mut Random) -> AnswerSums {
-        AnswerSums::of((0..self.pods).map(|_| {
-            let total = random.events(self.requests);
-            Answers { bad: random.events(total * error_rate).min(total), total }
-        }))
-    }
-}
-
 /// Returns true when enough of the simulated rollouts are stopped.
 fn is_found(plan: &[SimulatedLooks], rates: (f64, f64), tolerate: f64, limit: (f64, f64)) -> bool {
     let (old_rate, factor) = rates;
@@ -116,8 +107,9 @@ fn is_found(plan: &[SimulatedLooks], rates: (f64, f64), tolerate: f64, limit: (f
         let mut test = ErrorRateTest::default();
         let mut looks = plan.iter().flat_map(|time| (0..time.count).map(move |_| time));
         let is_stopped = looks.any(|time| {
-            let new = time.new.answers(old_rate * factor, &mut random);
-            test.look(new, time.old.answers(old_rate, &mut random), tolerate, None);
+            let new = random.answers(time.new.pods, time.new.requests, old_rate * factor);
+            let old = random.answers(time.old.pods, time.old.requests, old_rate);
+            test.look(new, old, tolerate, None);
             test.evidence() >= limit.0 && test.sums().0.total >= limit.1
         });
         missed += u32::from(!is_stopped);

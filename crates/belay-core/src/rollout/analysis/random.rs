@@ -1,5 +1,7 @@
 //! Random numbers of a seed, for rollouts that are simulated: the same on every machine.
 
+use super::error_rates::{AnswerSums, Answers};
+
 /// A generator of random numbers (xorshift64).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Random(pub u64);
@@ -26,5 +28,12 @@ impl Random {
             events += 1.0;
         }
         events
+    }
+    /// Returns the answers of so many pods to so many requests each, of which a part is bad, independently of each other.
+    pub fn answers(&mut self, pods: i64, requests: f64, error_rate: f64) -> AnswerSums {
+        AnswerSums::of((0..pods).map(|_| {
+            let total = self.events(requests);
+            Answers { bad: self.events(total * error_rate).min(total), total }
+        }))
     }
 }
