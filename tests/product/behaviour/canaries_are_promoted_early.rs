@@ -88,16 +88,16 @@ async fn a_version_that_is_proved_good_goes_on_before_its_time() {
 #[tokio::test(start_paused = true)]
 async fn a_step_lasts_its_time_where_nothing_is_proved() {
     let steps = "1 20m";
-    let no_latency = |mut errors: Box<dyn FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send>| {
-        move |query: &str, at: f64| if query.starts_with("latency") { Ok(vec![]) } else { errors(query, at) }
-    };
     let with_latency = format!("{}{LATENCY}on_none = 'pass'\n", proving());
     for (case, config, new_rate, old_rate) in [
         ("no answer is bad", proving(), 0.0, 0.0),
         ("it is not asked for", ERRORS.to_owned(), 0.02, 0.02),
         ("another analysis has no data", with_latency, 0.02, 0.02),
     ] {
-        let mut world = world(steps, &config, no_latency(Box::new(traffic(new_rate, old_rate)))).await;
+        let mut errors = traffic(new_rate, old_rate);
+        let no_latency =
+            move |query: &str, at: f64| if query.starts_with("latency") { Ok(vec![]) } else { errors(query, at) };
+        let mut world = world(steps, &config, no_latency).await;
         let record = second(&mut world, steps).await;
         let (told, measured) = promotions(&world, &record);
         assert_eq!((record.outcome, told), (Outcome::Complete, vec![]), "{case}: {measured:#?}");
@@ -113,10 +113,12 @@ async fn a_version_that_is_twice_as_bad_goes_back() {
     let (told, measured) = promotions(&world, &record);
     assert_eq!((record.outcome, told), (Outcome::RolledBack, vec![]), "{measured:#?}");
     // The answers of the new pod are no answers of the old ones.
-    let sides = "bad answers of ";
-    let message = record.reason.clone().unwrap().message;
-    let numbers: Vec<f64> =
-        message.split(sides).skip(1).map(|text| text.split(' ').next().unwrap().parse::<f64>().unwrap()).collect();
+    let message = record.reason.unwrap().message;
+    let numbers: Vec<f64> = message
+        .split("bad answers of ")
+        .skip(1)
+        .map(|text| text.split(' ').next().unwrap().parse::<f64>().unwrap())
+        .collect();
     assert_eq!(numbers[0] * 4.0, numbers[1], "{message}");
 }
 

@@ -38,12 +38,12 @@ fn a_guard_that_sees_nothing_is_a_warning_at_its_line() {
         finish(command, "")
     };
     let blind = check("1 20s", "");
-    let warning = "warning: web.yaml:5:17: Deployment default/web: analysis \"errors\": this canary, with 1 of 5 pods, of 20s can prove \
-                   nothing, however bad a version is";
+    let warning = "warning: web.yaml:5:17: analysis \"errors\": this canary, with 1 of 5 pods, can prove nothing in 20s, however bad a \
+                   version is";
     assert!(blind.code == 0 && blind.out.contains(warning), "{blind:?}");
     assert!(blind.err.contains("nothing wrong, and 1 warning"), "{blind:?}");
     let seen = check("1 10m", "");
-    let note = "note: web.yaml:5:17: Deployment default/web: analysis \"errors\": this canary, with 1 of 5 pods, can prove in 10m: nothing \
+    let note = "note: web.yaml:5:17: analysis \"errors\": this canary, with 1 of 5 pods, can prove in 10m: nothing \
                 better than ";
     assert!(seen.out.contains(note) && seen.out.contains("at 100 requests a second"), "{seen:?}");
     assert!(seen.err.contains("nothing wrong.") && !seen.out.contains("warning"), "{seen:?}");

@@ -1,6 +1,6 @@
 //! The analyses of a workload within its bake time: Prometheus is asked beside the watch, look by look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -326,9 +326,9 @@ impl AnalysisTask {
         let mut old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
         if is_beside {
             // Only the new pods have a pattern of their own.
-            let is_new = |sample: &Sample| [&new.0, &new.1].into_iter().flatten().any(|new| new.pod == sample.pod);
-            old.0.retain(|sample| !is_new(sample));
-            old.1.retain(|sample| !is_new(sample));
+            let new: BTreeSet<&str> = new.0.iter().chain(&new.1).map(|sample| sample.pod.as_str()).collect();
+            old.0.retain(|sample| !new.contains(sample.pod.as_str()));
+            old.1.retain(|sample| !new.contains(sample.pod.as_str()));
         }
         if [&new.0, &new.1, &old.0, &old.1].into_iter().flatten().any(|sample| sample.pod.is_empty()) {
             let message = "a series has no label pod: leave out sum, or write sum by (pod)".to_owned();

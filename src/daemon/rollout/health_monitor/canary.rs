@@ -159,13 +159,14 @@ impl HealthMonitor<'_> {
         if let Some(end) = self.failed_by_analysis(live).await? {
             return Ok(Some(end));
         }
+        let is_over = self.work.context.clock.steady() >= ends;
         let by_person = promoted.is_some();
         let promotion = match promoted {
             Some(promoted) => Some(format!("promoted by {}", promoted.person())),
-            None if self.work.context.clock.steady() >= ends => None,
+            None if is_over => None,
             None => self.promoted_early().map(|proof| format!("{PROMOTED_EARLY}{proof}")),
         };
-        if promotion.is_none() && self.work.context.clock.steady() < ends {
+        if promotion.is_none() && !is_over {
             return self.look_at_pods(live).await;
         }
         if !by_person && !self.bake.takes_last_look(Instant::now()) {
