@@ -43,6 +43,8 @@ mod applies_manifests_of_any_kind;
 mod bad_input_is_named_and_survived;
 mod bad_upon_bad_goes_back_to_what_was_good;
 mod canaries_go_step_by_step;
+mod canaries_of_daemon_sets;
+mod canaries_of_stateful_sets;
 mod charges_the_newest_commit;
 mod commits_have_a_status_at_their_forge;
 mod commits_of_every_kind_are_followed;

@@ -82,12 +82,12 @@ impl HealthMonitor<'_> {
         if asked.is_empty() || self.outcome == Outcome::RollingBack {
             return;
         }
-        let present = pods.and_then(|pods| pods.first()).map(|pod| pod.seen.name.as_str());
+        let present: Vec<&str> = pods.unwrap_or_default().iter().map(|pod| pod.seen.name.as_str()).collect();
         let replaced = self.work.last_good_replaced_at();
         let is_step = self.is_canary_step();
         let rollout = Arc::new(MeasuredRollout {
             record: self.work.record,
-            pods: pod_patterns(&wanted.key, present),
+            pods: pod_patterns(&wanted.key, &present, is_step),
             namespace: wanted.key.namespace.clone().unwrap_or_default(),
             name: wanted.key.name.clone(),
             commit: wanted.commit.id.to_string(),
@@ -304,7 +304,13 @@ impl AnalysisTask {
         let now = self.context.clock.now();
         let new = (self.ask(bad, &pods.new, Some(now)).await?, self.ask(total, &pods.new, Some(now)).await?);
         let before = Some(self.rollout.old_time(elapsed, now));
-        let old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
+        let mut old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
+        if is_beside {
+            // Their names may match, too.
+            let is_new = |sample: &Sample| new.1.iter().any(|new| new.pod == sample.pod);
+            old.0.retain(|sample| !is_new(sample));
+            old.1.retain(|sample| !is_new(sample));
+        }
         if [&new.0, &new.1, &old.0, &old.1].into_iter().flatten().any(|sample| sample.pod.is_empty()) {
             let message = "a series has no label pod: leave out sum, or write sum by (pod)".to_owned();
             return Err(PrometheusError(message));

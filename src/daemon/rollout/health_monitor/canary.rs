@@ -77,20 +77,19 @@ impl HealthMonitor<'_> {
             let message = format!("taken back by hand (belay abort) by {}", abort.person());
             return self.fails(Reason::new(ReasonCode::UndoneByHand, message), live).await.map(Some);
         }
-        let (Some(time), Some(lock)) = (self.time_of_step(), self.work.canary.as_ref().map(|canary| canary.lock))
-        else {
+        let (Some(time), Some(lock)) = (self.time_of_step(), self.work.present_lock(&object)) else {
             // A newer manifest has fewer steps, or none.
             return Ok(Some(MonitorEnd::Complete(object)));
         };
         let pods = match self.work.canary_pods(&object).await? {
             Ok(pods) => pods,
             Err(error) => {
-                let told = format!("its ReplicaSets can't be read: {error}");
+                let told = format!("its pods can't be counted: {error}");
                 return self.wait_for_step(live, WaitingOn::Pods, &told).await;
             }
         };
-        let wanted = lock.pods.min(self.work.replicas(&object));
-        let next = next_move(wanted, pods, lock.is_first_held_by(&object), object["spec"]["paused"] == true);
+        let wanted = lock.new_pods();
+        let next = next_move(&lock, pods, lock.is_first_held_by(&object), object["spec"]["paused"] == true);
         if next == CanaryMove::Unpause && !lock.paused {
             let told = "paused by somebody else; belay resume lets it go on";
             return self.wait_for_step(live, WaitingOn::Resume, told).await;
@@ -99,6 +98,12 @@ impl HealthMonitor<'_> {
             && let Some(end) = self.write_lock(&object, is_paused).await?
         {
             return Ok(Some(end));
+        }
+        if next == CanaryMove::Wait
+            && let Err(error) = self.work.replace_on_nodes(&object, &lock).await?
+        {
+            let told = format!("an old pod of a node can't be deleted: {error}");
+            return self.wait_for_step(live, WaitingOn::Pods, &told).await;
         }
         let is_ready = next == CanaryMove::Ready;
         if is_ready && self.bake.running().is_none() {
