@@ -8,8 +8,11 @@ use super::masking::Masking;
 use super::read::{is_owned, selector_text};
 use super::{Cluster, ClusterError};
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::canary::DaemonPods;
 use belay_core::rollout::health::{PodAccount, account_of_pod, is_ready};
-use belay_core::rollout::{Observation, RevisionPods, Workload, health, is_hook_pod, marks, revision_pods};
+use belay_core::rollout::{
+    Observation, RevisionPods, Workload, health, is_hook_pod, keeps_template, marks, revision_pods, template,
+};
 
 impl Cluster {
     /// Returns the pods of a StatefulSet that are of one of its revisions.
@@ -28,6 +31,25 @@ impl Cluster {
         let mut pods = self.list(&served, key.namespace.as_deref(), &selector).await?;
         pods.retain(|pod| is_owned(pod, marks::uid(live)));
         Ok(pods)
+    }
+
+    /// Returns the pods of a DaemonSet by their templates; none where its controller has made no revision of the present one yet.
+    ///
+    /// # Errors
+    /// Fails when the API server does not answer, or does not allow it.
+    pub async fn daemon_pods(&self, key: &ObjectKey, live: &Value) -> Result<DaemonPods, ClusterError> {
+        const LABEL: &str = "controller-revision-hash";
+        let keepers = self.revision_keepers(key, live).await?;
+        let present = template(live).unwrap_or(&Value::Null);
+        let keeper = keepers.iter().find(|keeper| keeps_template(keeper, present));
+        let Some(hash) = keeper.and_then(|keeper| marks::label(keeper, LABEL)) else {
+            return Ok(DaemonPods::default());
+        };
+        let served = self.served("v1", "Pod").await?;
+        let pods = self.list(&served, key.namespace.as_deref(), &selector_text(&live["spec"]["selector"])).await?;
+        let own = pods.into_iter().filter(|pod| is_owned(pod, marks::uid(live)));
+        let (new, old) = own.partition(|pod| marks::label(pod, LABEL) == Some(hash));
+        Ok(DaemonPods { new, old })
     }
 
     /// Returns how many pods a workload has of each of its revisions: one request, and for a StatefulSet or DaemonSet,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belay_core::rollout::analysis::{AnalysisRule, OnNone, QueryTemplate};
+use belay_core::rollout::analysis::{AnalysisRule, LookTimes, OnNone, QueryTemplate};
 use belay_core::span::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,10 @@ pub struct AnalysisConfig {
     /// `1%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub false_alarm: Option<String>,
+    /// A step of a canary ends before its time once it is proved that the new error rate is not so many times the old one, wrongly with
+    /// the probability of `false_alarm` at most; only with `bad`. Without it each step lasts its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prove: Option<Number>,
     /// A query of one value. If it has several, the worst one counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query: Option<String>,
@@ -103,6 +107,7 @@ impl AnalysisConfig {
                 tolerate: number(&self.tolerate).unwrap_or(1.25),
                 false_alarm: self.false_alarm().unwrap_or(0.01),
                 at_least: self.at_least(),
+                prove: number(&self.prove),
             },
             None => AnalysisRule::Bounds {
                 min: number(&self.min),
@@ -135,6 +140,12 @@ impl AnalysisConfig {
             }
             _ => Err("an analysis has bad and total, or query with min or max".to_owned()),
         }
+    }
+
+    /// Returns the times between its looks.
+    #[must_use]
+    pub fn look_times(&self) -> LookTimes {
+        LookTimes { interval: self.interval.0, warmup: self.warmup.0 }
     }
 
     fn at_least(&self) -> f64 {
@@ -197,7 +208,12 @@ impl AnalysisConfig {
             None => Ok(()),
         };
         if self.bad.is_none() {
-            alone(&[("tolerate", self.tolerate.is_some()), ("false_alarm", self.false_alarm.is_some())], "bad")?;
+            let of_counters = [
+                ("tolerate", self.tolerate.is_some()),
+                ("false_alarm", self.false_alarm.is_some()),
+                ("prove", self.prove.is_some()),
+            ];
+            alone(&of_counters, "bad")?;
             if self.min.is_none() && self.max.is_none() {
                 return Err("query needs min, max, or both".to_owned());
             }
@@ -220,6 +236,9 @@ impl AnalysisConfig {
         match self.rule() {
             AnalysisRule::ErrorRate { tolerate, .. } if !(1.0..=1000.0).contains(&tolerate) => {
                 Err("tolerate is a number from 1 to 1000".to_owned())
+            }
+            AnalysisRule::ErrorRate { tolerate, prove: Some(prove), .. } if prove <= tolerate || prove > 1000.0 => {
+                Err(format!("prove is a number above tolerate, which is {tolerate}, and at most 1000"))
             }
             _ => Ok(()),
         }
@@ -257,9 +276,15 @@ mod tests {
     #[test]
     fn each_form_has_its_rule() {
         let rule = |analysis: &str| read(analysis).unwrap().analysis[0].rule();
-        assert_eq!(rule(COUNTERS), AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0 });
+        assert_eq!(
+            rule(COUNTERS),
+            AnalysisRule::ErrorRate { tolerate: 1.25, false_alarm: 0.01, at_least: 20.0, prove: None }
+        );
         let more = format!("{COUNTERS}\ntolerate = 2\nfalse_alarm = '0.1 %'\nno_data = 'fail'");
-        assert_eq!(rule(&more), AnalysisRule::ErrorRate { tolerate: 2.0, false_alarm: 0.001, at_least: 20.0 });
+        assert_eq!(
+            rule(&more),
+            AnalysisRule::ErrorRate { tolerate: 2.0, false_alarm: 0.001, at_least: 20.0, prove: None }
+        );
         assert_eq!(
             rule("query = 'p99'\nmax = 0.5\ntotal = 'sum(n)'\nat_least = 5\nfailures = 1"),
             AnalysisRule::Bounds { min: None, max: Some(0.5), failures: 1, at_least: 5.0 }
@@ -285,6 +310,9 @@ mod tests {
             ("query = 'up'\nmin = 1\nusername = 'ada'", "username and password_file belong together"),
             (&format!("{COUNTERS}\nmin = 1"), "min is only for an analysis with query"),
             (&format!("{COUNTERS}\ntolerate = 0.5"), "tolerate is a number from 1"),
+            (&format!("{COUNTERS}\nprove = 1.25"), "prove is a number above tolerate, which is 1.25"),
+            (&format!("{COUNTERS}\nprove = 1001"), "prove is a number above tolerate"),
+            ("query = 'up'\nmin = 1\nprove = 2", "prove is only for an analysis with bad"),
             (&format!("{COUNTERS}\nfalse_alarm = '0%'"), "false_alarm is a percentage"),
             (
                 &format!("{COUNTERS}\n[[analysis]]\nname = 'errors'\nprometheus = 'http://p'\nquery = 'up'\nmin = 1"),

@@ -25,6 +25,11 @@ pub(super) struct ProblemAnswer {
 }
 
 impl Problem {
+    /// Returns the problem of a page that its template could not write.
+    pub(super) fn of_template(error: &askama::Error) -> Problem {
+        Problem::Unavailable(format!("belay's own fault: {error}"))
+    }
+
     pub(super) fn code(&self) -> StatusCode {
         match self {
             Problem::Unclear(_) => StatusCode::BAD_REQUEST,

@@ -1,8 +1,9 @@
-//! The pods of a workload, and of each revision of it, asked of its cluster: a few questions at once, and not for long.
+//! A live workload, its pods and those of each revision, asked of its cluster: a few questions at once, and not for long.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::Room;
@@ -20,13 +21,15 @@ pub(super) fn room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(AT_ONCE))
 }
 
-/// The pods of a workload.
+/// A live workload and its pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkloadPods {
     /// The pods of each revision, the newest first.
     pub revisions: Vec<RevisionPods>,
     /// The pods, those with a fault first.
     pub pods: Vec<LivePod>,
+    /// The workload itself; null if it is gone.
+    pub live: Value,
 }
 
 impl Room {
@@ -45,7 +48,8 @@ impl Room {
             let served = cluster.served(api_version, &key.kind).await?;
             let Some(live) = cluster.get(key, &served).await? else { return Ok(WorkloadPods::default()) };
             let revisions = if has_revisions { cluster.revision_pods(key, &live).await? } else { Vec::new() };
-            Ok::<_, ClusterError>(WorkloadPods { revisions, pods: cluster.live_pods(key, &live).await? })
+            let pods = cluster.live_pods(key, &live).await?;
+            Ok::<_, ClusterError>(WorkloadPods { revisions, pods, live })
         };
         match tokio::time::timeout(READ_TIMEOUT, asked).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::daemon::{World, deployment, path_of};
+use super::workloads::Kind;
 
 /// The period between two samples.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -26,6 +27,12 @@ pub fn with_steps(steps: &str, text: &str) -> String {
 /// Returns the sample Deployment with these steps, and this image.
 pub fn web(steps: &str, image: &str) -> String {
     with_steps(steps, &deployment("web", image, ""))
+}
+
+/// Returns the sample workload of another kind with these steps, and this image, whose pods have a fate. A set has four pods.
+pub fn of_kind(kind: Kind, steps: &str, image: &str, fate: &str) -> String {
+    let text = kind.manifest(image, fate).replace("replicas: 2", "replicas: 4");
+    text.replacen("annotations: {", &format!("annotations: {{belay.dev/canary: \"{steps}\", "), 1)
 }
 
 /// Returns the Deployment as it is.
@@ -46,11 +53,16 @@ pub async fn assert_as_the_manifest_says(world: &World) {
 
 /// Asks for the next step, or for the way back, as `belay promote` and `belay abort` do.
 pub async fn ask(world: &World, answer: CanaryAnswer) {
-    let asked =
-        request(&live(world).await, answer, ("ada".to_owned(), Some("looks good".to_owned())), Timestamp::UNIX_EPOCH);
+    ask_at(world, &path_of("web"), answer).await;
+}
+
+/// Asks for the same of the workload at a path.
+pub async fn ask_at(world: &World, path: &str, answer: CanaryAnswer) {
+    let live = world.get(path).await.unwrap();
+    let asked = request(&live, answer, ("ada".to_owned(), Some("looks good".to_owned())), Timestamp::UNIX_EPOCH);
     let text = marks::written(&asked.unwrap());
     let patch = json!({"metadata": {"annotations": {marks::CANARY_REQUEST: text}}});
-    world.patch(&path_of("web"), "belay-command", &patch).await;
+    world.patch(path, "belay-command", &patch).await;
 }
 
 /// Waits until a step is watched, by what is published.
@@ -64,6 +76,7 @@ pub async fn until_step(world: &mut World, commit: &str, words: &str) {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     new: usize,
+    new_ready: usize,
     old_ready: usize,
 }
 
@@ -86,6 +99,11 @@ impl PodSampling {
         self.seen.lock().unwrap().iter().map(|seen| seen.new).max().unwrap()
     }
 
+    /// Returns the fewest ready pods of the first and the second version at any time.
+    pub fn fewest_ready(&self) -> usize {
+        self.seen.lock().unwrap().iter().map(|seen| seen.old_ready + seen.new_ready).min().unwrap()
+    }
+
     /// Returns the fewest ready pods of the first version at any time.
     pub fn fewest_old(&self) -> usize {
         self.seen.lock().unwrap().iter().map(|seen| seen.old_ready).min().unwrap()
@@ -106,7 +124,8 @@ async fn sample(client: Client, seen: Arc<Mutex<Vec<Seen>>>) {
             let image = image.to_owned();
             pods.iter().filter(stays).filter(move |pod| pod["spec"]["containers"][0]["image"] == image.as_str())
         };
-        let now = Seen { new: of("web:2").count(), old_ready: of("web:1").filter(is_ready).count() };
+        let [old_ready, new_ready] = ["web:1", "web:2"].map(|image| of(image).filter(is_ready).count());
+        let now = Seen { new: of("web:2").count(), new_ready, old_ready };
         seen.lock().unwrap().push(now);
         tokio::time::sleep(PERIOD).await;
     }

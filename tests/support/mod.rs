@@ -9,6 +9,7 @@ pub mod git_server;
 pub mod habits;
 pub mod log;
 pub mod programs;
+pub mod prometheus;
 pub mod repository;
 pub mod snapshot;
 pub mod ssh_server;

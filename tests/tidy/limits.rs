@@ -139,10 +139,11 @@ const MANIFESTS: &[Row] = &[
             "src/cli/session/server/questions.rs RECORDS",
         ],
     ),
+    ("workloads for whose traffic", &["src/cli/commands/plan/present_traffic.rs WORKLOADS"]),
     (
         "looks of an analysis",
         &[
-            "src/daemon/rollout/health_monitor/analysis.rs LOOKS",
+            "crates/belay-core/src/rollout/analysis/guard.rs LOOKS",
             "crates/belay-core/src/rollout/analysis/mod.rs ANALYSES",
             "src/web/api.rs LOOKS",
         ],

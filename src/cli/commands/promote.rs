@@ -1,4 +1,4 @@
-//! `belay promote WORKLOAD` and `belay abort WORKLOAD`: the canary of a Deployment goes on, or back.
+//! `belay promote WORKLOAD` and `belay abort WORKLOAD`: the canary of a workload goes on, or back.
 
 use anyhow::bail;
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, Mode, Part, Patch};
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
 use belay_core::rollout::marks;
 
-const KINDS: &[(&str, &str)] = &[("apps/v1", "Deployment")];
+const KINDS: &[(&str, &str)] = &[("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet")];
 
 /// Runs `belay promote`.
 pub(in crate::cli) async fn promote(globals: &Globals, args: ChangeArgs) -> anyhow::Result<Exit> {
@@ -31,7 +31,7 @@ async fn answer(globals: &Globals, args: &ChangeArgs, answer: CanaryAnswer) -> a
         CanaryAnswer::Promote => "Promote",
         CanaryAnswer::Abort => "Abort",
     };
-    let only = For { kinds: KINDS, otherwise: "only a Deployment has a canary", verb };
+    let only = For { kinds: KINDS, otherwise: "only a Deployment, a StatefulSet or a DaemonSet has a canary", verb };
     each(globals, &args.on, only, async |cluster, target, mode| {
         let person = (who(globals), args.cause.line(globals)?);
         ask(cluster, target, mode, (answer, person)).await

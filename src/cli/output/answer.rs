@@ -82,6 +82,9 @@ pub(in crate::cli) struct StepAnswer {
     /// The workloads that read it and are not rolled out for its change; absent if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unnoticed: Option<Vec<Unnoticed>>,
+    /// The power of the analyses that will judge its rollout; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guards: Option<Vec<String>>,
 }
 
 /// The action.
@@ -115,8 +118,11 @@ pub(in crate::cli) struct CheckAnswer {
     pub objects: usize,
     /// The complaints about them.
     pub complaints: Vec<Complaint>,
-    /// The warnings about them: those of an API server, and references to objects that no manifest creates.
+    /// The warnings about them: those of an API server, references to objects that no manifest creates, and analyses that can prove
+    /// nothing.
     pub warnings: Vec<Complaint>,
+    /// The power of their analyses; with `--config`.
+    pub notes: Vec<Complaint>,
 }
 
 /// The output of `belay version`.

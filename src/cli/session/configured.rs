@@ -66,9 +66,14 @@ impl Reading {
 impl SourceArgs {
     /// Returns how a folder is read; without a configuration every file counts.
     pub(in crate::cli) fn reading(&self) -> anyhow::Result<Reading> {
-        let Some(file) = &self.config else { return Ok(Reading::default()) };
+        Ok(self.reading_and_source()?.0)
+    }
+
+    /// Returns the same with the source, if a configuration is named.
+    pub(in crate::cli) fn reading_and_source(&self) -> anyhow::Result<(Reading, Option<SourceConfig>)> {
+        let Some(file) = &self.config else { return Ok((Reading::default(), None)) };
         let (source, render) = configured(file, self.source.as_deref())?;
-        Ok(Reading::of(&source, &render))
+        Ok((Reading::of(&source, &render), Some(source)))
     }
 }
 

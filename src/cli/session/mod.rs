@@ -4,6 +4,7 @@ pub(in crate::cli) mod configured;
 pub(in crate::cli) mod conflict;
 pub(in crate::cli) mod connect;
 pub(in crate::cli) mod embedded;
+pub(in crate::cli) mod guard_notes;
 pub(in crate::cli) mod history_access;
 pub(in crate::cli) mod history_view;
 pub(in crate::cli) mod identity;

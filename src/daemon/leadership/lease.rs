@@ -14,7 +14,7 @@ use tracing::{info, warn};
 use crate::clock::Clock;
 use crate::cluster::{Backoff, Cluster, ClusterError, LoggedTrouble, Until};
 use crate::daemon::publish::obstacle::Obstacle;
-use crate::daemon::publish::status::{Publisher, SourceStatus};
+use crate::daemon::publish::status::{LeaseStatus, Publisher, SourceStatus};
 use crate::daemon::shared::source_dependency::DependencyRequest;
 use crate::history::History;
 use belay_core::rollout::{Lease, holding, releasing};
@@ -106,7 +106,17 @@ impl Leader {
         }
     }
 
+    fn publish(&self, lease: &Lease) {
+        self.status.leased(LeaseStatus {
+            name: format!("{}/{}", self.namespace, self.name),
+            holder: lease.holder.clone(),
+            acquired: lease.acquired,
+            renewed: lease.renewed,
+        });
+    }
+
     fn tell_waiting(&self, lease: &Lease) {
+        self.publish(lease);
         let holder = lease.holder.as_deref().unwrap_or_default();
         let message = format!(
             "waits: the daemon {holder} follows this source already (Lease {}/{}); it writes nothing until that one is gone",
@@ -211,8 +221,9 @@ impl Leader {
         let until = Until::after(LASTS.saturating_sub(MARGIN), &self.clock);
         let spec = holding(&self.who, LASTS, seen, self.clock.now());
         let written = self.cluster.write_lease(&self.namespace, &self.name, seen, &spec).await?;
-        if written.is_some() {
+        if let Some(lease) = &written {
             self.entitled.send_replace(Some(until));
+            self.publish(lease);
         }
         Ok(written)
     }

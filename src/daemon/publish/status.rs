@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::canary_plan::CanaryPlan;
 use super::obstacle::Obstacle;
+use super::related_object::RelatedObject;
 use crate::history::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};
 use crate::telemetry::{Metrics, Took};
 use belay_core::manifest::ObjectKey;
@@ -51,6 +53,12 @@ pub struct SourceStatus {
     /// The live workloads of this source, by object.
     #[serde(skip)]
     pub workloads: BTreeMap<ObjectKey, LiveWorkload>,
+    /// The canaries under way, by workload.
+    #[serde(skip)]
+    pub canaries: BTreeMap<ObjectKey, CanaryPlan>,
+    /// The live Services, autoscalers and disruption budgets.
+    #[serde(skip)]
+    pub related: BTreeMap<ObjectKey, RelatedObject>,
     /// The workloads that are not complete, without a rollout, each with the trouble with its pods.
     #[serde(skip)]
     pub unhealthy: BTreeMap<ObjectKey, Option<String>>,
@@ -66,8 +74,24 @@ pub struct SourceStatus {
     /// The obstacles.
     #[serde(flatten)]
     pub obstacles: Obstacles,
+    /// The Lease of the source, as it was seen last.
+    #[serde(skip)]
+    pub lease: Option<LeaseStatus>,
     /// The daemon that publishes this.
     pub follower: Follower,
+}
+
+/// A Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseStatus {
+    /// Its namespace and name.
+    pub name: String,
+    /// The daemon that holds it; `None` if it was released.
+    pub holder: Option<String>,
+    /// When its holder got it, by the clock of that one; `None` if it does not say.
+    pub acquired: Option<Timestamp>,
+    /// When it was renewed last, by the same clock.
+    pub renewed: Option<Timestamp>,
 }
 
 /// The obstacles to following a source as it should be.
@@ -226,6 +250,13 @@ impl SourceStatus {
         })
     }
 
+    /// Forgets what is published of an object that is gone; returns true if that was anything.
+    pub fn forget_object(&mut self, key: &ObjectKey) -> bool {
+        self.canaries.remove(key);
+        self.related.remove(key);
+        self.held.remove(key).is_some() | self.workloads.remove(key).is_some()
+    }
+
     /// Returns its published state, without that of its objects.
     #[must_use]
     pub fn standing(&self) -> SourceStanding {
@@ -301,10 +332,22 @@ pub struct UnderWay {
     pub message: String,
     /// When its deadline ends, unless something moves.
     pub until: Option<Timestamp>,
+    /// The end of the time for which its ready pods are watched; `None` while they are not.
+    pub watched: Option<WatchedUntil>,
     /// The infrastructure fault that is in its way.
     pub in_the_way: Option<Reason>,
     /// The trouble with its new pods so far.
     pub wrong: Option<String>,
+}
+
+/// The end of the time for which the ready pods of a rollout are watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WatchedUntil {
+    /// The end of the bake time, or of the time of a canary's step.
+    Time(Timestamp),
+    /// A person promotes the step of a canary.
+    Person,
 }
 
 /// The numbers of pods by their progress.
@@ -348,6 +391,7 @@ impl Publisher {
         self.change(|source| {
             fresh.planned_before = source.planned.take().or(source.planned_before.take());
             fresh.obstacles.configuration.clone_from(&source.obstacles.configuration);
+            fresh.lease = source.lease.take();
             set(source, fresh)
         });
     }
@@ -390,6 +434,14 @@ impl Publisher {
     /// Returns the commit whose plan was made last.
     pub fn planned(&self) -> Option<CommitId> {
         self.status.borrow().sources.get(&self.source).and_then(|source| source.planned.clone())
+    }
+
+    /// Publishes the Lease. Readers do not hear of it: it is renewed every few seconds.
+    pub fn leased(&self, lease: LeaseStatus) {
+        self.change(|source| {
+            source.lease = Some(lease);
+            false
+        });
     }
 
     /// Says that another daemon follows the source; whether that is news.

@@ -200,6 +200,7 @@ impl RolloutTask {
             counters: Default::default(),
             message,
             until: None,
+            watched: None,
             in_the_way: None,
             wrong: None,
         };

@@ -1,7 +1,7 @@
 //! The canary of a rollout: its steps, the one that is under way, and the bodies that are sent.
 
 use belay_core::manifest::Compact;
-use belay_core::rollout::canary::{CanaryLock, CanaryMark, CanaryStep, CanarySteps};
+use belay_core::rollout::canary::{CanaryKind, CanaryLock, CanaryStep, CanarySteps};
 
 /// The canary of a rollout.
 pub struct CanaryProgress {
@@ -13,10 +13,9 @@ pub struct CanaryProgress {
 }
 
 impl CanaryProgress {
-    /// Returns the canary at a step of a Deployment that is to have so many pods.
-    pub fn at(steps: CanarySteps, step: usize, replicas: i64, whole: Compact) -> CanaryProgress {
-        let mark = CanaryMark { step, of: steps.count() };
-        CanaryProgress { lock: CanaryLock { mark, pods: steps.pods(step, replicas), paused: false }, steps, whole }
+    /// Returns the canary at a step of a workload that is to have so many pods.
+    pub fn at(kind: CanaryKind, steps: CanarySteps, step: usize, replicas: i64, whole: Compact) -> CanaryProgress {
+        CanaryProgress { lock: CanaryLock::of_step(kind, &steps, step, replicas), steps, whole }
     }
 
     /// Returns the body of the step.

@@ -66,6 +66,7 @@ impl Source {
             counters: Default::default(),
             message,
             until: None,
+            watched: None,
             in_the_way: None,
             wrong: None,
         };

@@ -11,7 +11,9 @@ use super::state::{Event, Source, found_in_sync};
 use super::task_result::TaskResult;
 use crate::cluster::{ClusterError, Seen, Served};
 use crate::daemon::live::in_sync::LiveText;
+use crate::daemon::publish::canary_plan::CanaryPlan;
 use crate::daemon::publish::obstacle::Obstacle;
+use crate::daemon::publish::related_object::RelatedObject;
 use crate::daemon::publish::status::{SourceStatus, put_or_remove};
 use crate::daemon::rollout::kinds::driver::WorkloadDriver;
 use crate::daemon::rollout::kinds::job_runs::has_ended;
@@ -47,9 +49,7 @@ impl Source {
             Seen::Gone(key) => {
                 self.context.status.trouble(&Obstacle::Size(key.clone()), None);
                 self.context.orphan_is_gone(&key);
-                self.context
-                    .status
-                    .change(|source| source.held.remove(&key).is_some() | source.workloads.remove(&key).is_some());
+                self.context.status.change(|source| source.forget_object(&key));
                 if let Some(handle) = self.handles.get(&key) {
                     // A Job that has ended does not begin again by going: its end is still to be heard.
                     handle.live.send_if_modified(|live| {
@@ -132,9 +132,16 @@ impl Source {
         if Workload::of(key).is_some() {
             let told = LiveWorkload::of(key, live);
             self.state.note_health(key, &told, Instant::now());
-            self.context.status.change(|source| put_or_remove(&mut source.workloads, key, Some(told)));
+            let canary = CanaryPlan::of(live, told.counters.desired);
+            self.context.status.change(|source| {
+                put_or_remove(&mut source.workloads, key, Some(told)) | put_or_remove(&mut source.canaries, key, canary)
+            });
             self.note_restart(key, live);
             self.note_scaling(key, live);
+        }
+        if RelatedObject::is_of_kind(key) {
+            let related = RelatedObject::of(key, live);
+            self.context.status.change(|source| put_or_remove(&mut source.related, key, related));
         }
         if change.is_completed {
             self.tell_recovered(key, live);

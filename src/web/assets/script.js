@@ -108,8 +108,31 @@
     return `${Math.floor(seconds / 86400)} days`;
   };
 
+  // Times of day, which the server writes in UTC, in the reader's time zone and the same form. The title has both.
+  const formed = (at, options) => new Intl.DateTimeFormat("en-US", { hourCycle: "h23", ...options }).format(at);
+  const exact = new Intl.DateTimeFormat("en-US", { hourCycle: "h23", dateStyle: "medium", timeStyle: "long" });
+  const timeOfDay = (at, now) => {
+    const clock = formed(at, { hour: "2-digit", minute: "2-digit" });
+    const day = (time) => formed(time, { year: "numeric", month: "2-digit", day: "2-digit" });
+    if (day(at) === day(now)) return clock;
+    const date = `${formed(at, { day: "numeric" })} ${formed(at, { month: "short" })}`;
+    return at.getFullYear() === now.getFullYear()
+      ? `${formed(at, { weekday: "short" })} ${date} ${clock}` : `${date} ${at.getFullYear()} ${clock}`;
+  };
+  const localTimes = () => {
+    document.querySelectorAll("time:not([data-utc])").forEach((one) => {
+      const at = new Date(one.dateTime);
+      const utc = one.dataset.utc = `${one.dateTime.replace("T", " ").replace("Z", "")} UTC`;
+      const own = exact.format(at);
+      one.title = `${own} (${utc})`;
+      one.textContent = one.textContent.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/, own);
+      if (/\d\d:\d\d$/.test(one.textContent)) one.textContent = timeOfDay(at, new Date(Date.now() - off));
+    });
+  };
+
   // Only what is past.
   const times = () => {
+    localTimes();
     document.querySelectorAll("time").forEach((one) => {
       if (!one.textContent.endsWith("ago") && one.textContent !== "now") return;
       const seconds = Math.floor((Date.now() - off - Date.parse(one.dateTime)) / 1000);
@@ -131,6 +154,7 @@
     setTimeout(() => { button.firstChild.textContent = "Copy"; }, 2000);
   });
   buttons();
+  times();
   setInterval(times, 10000);
   listen();
 })();

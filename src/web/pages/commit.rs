@@ -13,10 +13,12 @@ use super::super::api::show;
 use super::super::manifest_diff::{ManifestDiff, RecordedObject};
 use super::super::problem::Problem;
 use super::super::{Room, Shown};
+use super::canary_steps::CanaryView;
 use super::components::{Lasted, Link, Mark};
 use super::next_step::command;
 use super::workload_row::address;
 use super::{Frame, respond};
+use crate::daemon::SourceStatus;
 use crate::history::query::answers::RecordAnswer;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::analysis::Measurement;
@@ -56,6 +58,8 @@ struct Object {
     back_to: Option<Link>,
     complaints: Vec<String>,
     unnoticed: Vec<String>,
+    /// The canary of its rollout, while that is under way.
+    canary: Option<CanaryView>,
     /// The possible actions, as commands to copy.
     commands: Vec<String>,
     /// The looks of each analysis.
@@ -152,6 +156,10 @@ impl Object {
         // A hold is of the commit that failed, for as long as it lasts.
         let held = source.and_then(|of| of.held.get(&record.object)).is_some_and(|held| held.commit == record.commit);
         let place = record.written_at();
+        let is_its_rollout = |of: &&SourceStatus| {
+            record.ended.is_none() && of.under_way.get(&record.object).is_some_and(|way| way.commit == record.commit)
+        };
+        let canary = source.filter(is_its_rollout).and_then(|of| CanaryView::of(of, &record.object));
         let reason = record.reason.map(|reason| reason.message);
         let cause = reason.as_ref().map(|reason| short_cause(reason, record.evidence.as_ref()));
         let evidence = record.evidence.map(|evidence| {
@@ -183,6 +191,7 @@ impl Object {
             waits_for: waits_for.or(progress),
             back_to: record.back_to.map(Link),
             complaints: record.complaints.iter().map(ToString::to_string).collect(),
+            canary,
             unnoticed: unnoticed.iter().map(ToString::to_string).collect(),
             commands,
             curves: AnalysisCurve::of(measured),

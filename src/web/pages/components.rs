@@ -94,12 +94,12 @@ impl PodsPicture {
 
 impl Display for PodsPicture {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Counters { desired, total, updated, available, .. } = self.0;
+        let Counters { total, updated, .. } = self.0;
         f.write_str("<span class=\"pods\" aria-hidden=\"true\">")?;
         for (shape, count) in ["●", "◐", "○", "·"].into_iter().zip(self.parts()) {
             (0..count).try_for_each(|_| f.write_str(shape))?;
         }
-        write!(f, "</span> {available}/{desired}")?;
+        write!(f, "</span> {}", self.numbers())?;
         match total - updated {
             old if old > 0 => write!(f, " <small>{updated} new, {old} old</small>"),
             _ => Ok(()),
@@ -109,6 +109,13 @@ impl Display for PodsPicture {
 
 // Numbers, and nothing else.
 impl HtmlSafe for PodsPicture {}
+
+impl PodsPicture {
+    /// Returns the pods without the picture: `3/4`.
+    pub(super) fn numbers(&self) -> String {
+        format!("{}/{}", self.0.available, self.0.desired)
+    }
+}
 
 /// The id of a commit, which leads to its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +129,32 @@ impl Display for Link {
 
 // Hexadecimal digits, and nothing else.
 impl HtmlSafe for Link {}
+
+/// The same in as few bytes as are clear.
+pub(super) struct ShortLink<'a>(&'a CommitId);
+
+/// The digits in the address of a short link: a commit of a repository of millions has them alone.
+const DIGITS: usize = 12;
+
+impl Link {
+    pub(super) fn short(&self) -> ShortLink<'_> {
+        ShortLink(&self.0)
+    }
+}
+
+impl Display for ShortLink<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "<a href=\"/commits/{:.DIGITS$}\">{}</a>", self.0.as_str(), self.0.short())
+    }
+}
+
+// Hexadecimal digits, and nothing else.
+impl HtmlSafe for ShortLink<'_> {}
+
+/// Returns an exact time, as `src/web/assets/script.js` knows it.
+fn exact(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
 
 /// A time as people say it, with the exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,20 +174,55 @@ impl When {
     }
 }
 
-impl Display for When {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let exact = self.at.strftime("%Y-%m-%d %H:%M:%S UTC");
-        let said = match self.now.duration_since(self.at) {
+impl When {
+    /// Returns the same without the exact time for readers.
+    pub(super) fn short(&self) -> ShortWhen {
+        ShortWhen(*self)
+    }
+
+    fn said(&self) -> String {
+        match self.now.duration_since(self.at) {
             past if past.is_negative() && self.ahead => format!("in {}", Lasted(-past)),
             past if self.ahead || past.as_secs() < 1 => "now".to_owned(),
             past => format!("{} ago", Lasted(past)),
-        };
-        write!(f, "<time datetime=\"{:.0}\" title=\"{exact}\">{said}</time>", self.at)
+        }
+    }
+}
+
+impl Display for When {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "<time datetime=\"{:.0}\" title=\"{}\">{}</time>", self.at, exact(self.at), self.said())
     }
 }
 
 // A time, and nothing else.
 impl HtmlSafe for When {}
+
+/// A time as people say it.
+pub(super) struct ShortWhen(When);
+
+impl Display for ShortWhen {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "<time datetime=\"{:.0}\">{}</time>", self.0.at, self.0.said())
+    }
+}
+
+// A time, and nothing else.
+impl HtmlSafe for ShortWhen {}
+
+/// The sentence that Git and the cluster differ by a rollback since a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DiffersSince(pub Timestamp);
+
+impl Display for DiffersSince {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let since = exact(self.0);
+        write!(f, "<time datetime=\"{:.0}\">Git and the cluster differ, by rollback, since {since}</time>", self.0)
+    }
+}
+
+// A time, and nothing else.
+impl HtmlSafe for DiffersSince {}
 
 /// A time of day as people write it, with the day where that is another: `18:51`, `Mon 24 Nov 18:51`; with the exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +239,7 @@ impl Display for TimeOfDay {
             (_, true) => "%a %-d %b %H:%M",
             _ => "%-d %b %Y %H:%M",
         };
-        let (exact, said) = (self.at.strftime("%Y-%m-%d %H:%M:%S UTC"), self.at.strftime(form));
+        let (exact, said) = (exact(self.at), self.at.strftime(form));
         write!(f, "<time datetime=\"{:.0}\" title=\"{exact}\">{said}</time>", self.at)
     }
 }

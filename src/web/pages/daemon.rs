@@ -15,7 +15,7 @@ use super::super::problem::Problem;
 use super::components::{Lasted, Link, Mark};
 use super::{Frame, respond};
 use crate::cluster::Cluster;
-use crate::daemon::{SourceStatus, Status};
+use crate::daemon::{LeaseStatus, SourceStatus, Status};
 
 /// The most clusters whose version is asked for.
 const CLUSTERS: usize = 10;
@@ -41,7 +41,10 @@ struct SourceFetches {
     interval: Lasted,
     fetches: String,
     errors: String,
-    lease: String,
+    /// The daemon that has the Lease, in words.
+    leader: String,
+    /// The Lease; `None` where none was seen yet.
+    lease: Option<LeaseStatus>,
     troubles: Vec<String>,
 }
 
@@ -107,7 +110,7 @@ impl SourceFetches {
         let number = |count: Option<f64>| count.map(|count| format!("{count:.0}")).unwrap_or_default();
         let standing = of.standing();
         let troubles = standing.troubles.iter().map(|(place, message)| format!("{place}: {message}")).collect();
-        let lease = if of.obstacles.standby { "another daemon has it" } else { "this daemon has it" };
+        let leader = if of.obstacles.standby { "another daemon has it" } else { "this daemon has it" };
         SourceFetches {
             name: name.to_owned(),
             mark: Mark::of_source(standing.state),
@@ -116,7 +119,8 @@ impl SourceFetches {
             interval: Lasted(SignedDuration::from_secs(i64::try_from(of.follower.interval).unwrap_or(i64::MAX))),
             fetches: number(fetches("ok")),
             errors: number(fetches("error")),
-            lease: of.obstacles.waits.clone().filter(|_| of.obstacles.standby).unwrap_or_else(|| lease.to_owned()),
+            lease: of.lease.clone(),
+            leader: of.obstacles.waits.clone().filter(|_| of.obstacles.standby).unwrap_or_else(|| leader.to_owned()),
             troubles,
         }
     }

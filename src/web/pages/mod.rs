@@ -1,5 +1,6 @@
 //! The pages for people: server-rendered, whole without scripts, from the same answers as the JSON.
 
+mod canary_steps;
 mod commit;
 mod components;
 mod daemon;
@@ -8,6 +9,8 @@ mod headline;
 mod known_commits;
 mod next_step;
 mod overview;
+mod overview_rows;
+mod related_objects;
 mod timeline;
 mod workload;
 mod workload_row;
@@ -74,7 +77,7 @@ fn write(code: StatusCode, page: &impl Template) -> Response {
             let html: String = html.chars().map(shown).collect();
             (code, Html(html)).into_response()
         }
-        Err(error) => Problem::Unavailable(format!("belay's own fault: {error}")).into_response(),
+        Err(error) => Problem::of_template(&error).into_response(),
     }
 }
 

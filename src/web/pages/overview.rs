@@ -15,17 +15,13 @@ use super::super::query::QueryParams;
 use super::components::{Link, Mark};
 use super::headline::{StateCount, counts};
 use super::known_commits::{KnownCommits, known_commits};
-use super::workload_row::WorkloadRow;
+use super::overview_rows::OverviewRows;
 use super::{Frame, respond};
 use crate::daemon::Status;
 use crate::history::query::answers::{CommitInfo, SourceAnswer, StatusAnswer, WorkloadAnswer};
 use crate::history::query::harm::{Harm, HarmCounts, sort_by_harm};
 use belay_core::rollout::{CommitId, SourceState};
 
-/// The number of rows that are shown at once. The filter finds the others.
-const ROWS: usize = 2000;
-/// The number of rows that unfold; the pages of the others' workloads have the whole reason.
-const UNFOLDING: usize = 100;
 /// The number of sources that are shown; the page of the daemon has all.
 const SOURCES: usize = 8;
 /// The number of commits whose subject and author are read for the rows.
@@ -50,7 +46,7 @@ struct Overview {
     sources: Vec<SourceRow>,
     /// The number of further ones.
     more_sources: usize,
-    rows: Vec<WorkloadRow>,
+    rows: OverviewRows,
     /// The total number, and the number that fit.
     total: usize,
     fitting: usize,
@@ -93,7 +89,7 @@ async fn page(room: &Room, asked: OverviewAsked) -> Result<Overview, Problem> {
     sort_by_harm(&mut answer.workloads);
     // The page is shown also while the history can't be read: it says so itself.
     let told = known_commits(room, commits_of(&answer)).await.unwrap_or_default();
-    Ok(assemble(Frame::of(&room.shown, "/"), asked, &status, answer, &told))
+    assemble(Frame::of(&room.shown, "/"), asked, &status, answer, &told).map_err(|error| Problem::of_template(&error))
 }
 
 /// Returns the commits that the page names, those of the most harmful rows first.
@@ -143,10 +139,10 @@ fn assemble(
     status: &Status,
     answer: StatusAnswer,
     told: &KnownCommits,
-) -> Overview {
+) -> Result<Overview, askama::Error> {
     let StatusAnswer { mut sources, workloads: mut all, .. } = answer;
     let namespaces = all.iter().filter_map(|row| row.object.namespace.clone()).collect();
-    let names = sources.iter().map(|source| source.source.clone()).collect();
+    let names: BTreeSet<String> = sources.iter().map(|source| source.source.clone()).collect();
     let states: Vec<SourceState> = sources.iter().map(|source| source.state).collect();
     let total = all.len();
     all.retain(|row| asked.fits_but_for_its_state(row));
@@ -154,12 +150,8 @@ fn assemble(
     all.retain(|row| asked.has_its_state(row));
     let fitting = all.len();
     sources.sort_by_key(|source| rank(source.state));
-    let row = |(number, row)| {
-        let row = WorkloadRow::of(row, status, told);
-        if number < UNFOLDING { row } else { row.in_a_line() }
-    };
-    let rows = all.into_iter().take(ROWS).enumerate().map(row).collect();
-    Overview {
+    let rows = OverviewRows::of(all, &frame, (status, told), names.len() > 1)?;
+    Ok(Overview {
         frame,
         asked,
         strip,
@@ -170,7 +162,7 @@ fn assemble(
         fitting,
         namespaces,
         names,
-    }
+    })
 }
 
 impl OverviewAsked {
@@ -232,13 +224,16 @@ impl OverviewAsked {
 #[cfg(test)]
 mod tests {
     use super::super::headline::worst;
+    use super::super::overview_rows::{ROWS, UNFOLDING};
     use super::*;
     use crate::daemon::SourceStatus;
     use belay_core::manifest::ObjectKey;
     use belay_core::rollout::health::Standing;
     use belay_core::rollout::{Counters, LiveWorkload};
+    use serde_json::json;
 
     const COMMIT: &str = "1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d";
+    const HELD: &str = "2025-12-31T23:00:00Z";
 
     fn key(name: &str) -> ObjectKey {
         let namespace = Some("shop".to_owned());
@@ -262,7 +257,7 @@ mod tests {
             authored: None,
         };
         let told = [(COMMIT.parse().unwrap(), told)].into();
-        assemble(frame, asked, &status, answer, &told).render().unwrap()
+        assemble(frame, asked, &status, answer, &told).unwrap().render().unwrap()
     }
 
     fn live(standing: Standing) -> LiveWorkload {
@@ -283,6 +278,31 @@ mod tests {
         let html = rendered(&workloads, OverviewAsked::default());
         assert_eq!(html.matches("<tr").count(), 1001);
         assert!(html.len() <= 500_000, "{} bytes", html.len());
+    }
+
+    /// Half of them are held, each by a commit of its own, with a reason as Kubernetes says it. Bytes are counted: how
+    /// long it takes is measured by `cargo bench --bench page`.
+    #[test]
+    fn half_of_a_thousand_workloads_may_fail_and_the_page_is_small() {
+        let workloads: Vec<_> = (0..1000).map(|number| (key(&format!("a-service-with-quite-a-name-{number:04}")), {
+            let hold = json!({"manifest": "", "template": "", "commit": format!("{number:040x}"), "since": HELD,
+                "reason": format!("the rollout exceeded its progress deadline: pod a-service-with-quite-a-name-{number:04}-7f9c5d8b6-x2x7k \
+                    is CrashLoopBackOff (container app, exit code 1): back-off 40s restarting failed container=app \
+                    pod=a-service-with-quite-a-name-{number:04}-7f9c5d8b6-x2x7k_shop(5a0c6f0e-1d8e-4b57-9f38-2a6a2c1a7b11)")});
+            let hold = (number % 2 == 0).then(|| serde_json::from_value(hold).unwrap());
+            LiveWorkload { hold, ..live(Standing::Complete) }
+        })).collect();
+        let html = rendered(&workloads, OverviewAsked::default());
+        assert_eq!(html.matches("<tr").count(), 1001);
+        assert!(html.len() <= 500_000, "{} bytes", html.len());
+        assert_eq!(html.matches("a new pod crashes: exit code 1").count(), 500, "each has its reason at sight");
+        let whole = html.matches("<details").count();
+        assert!(whole > 50 && html.contains(&format!("The last {} rows are short", 1000 - whole)), "{whole}: {html}");
+        // The whole reason of a short row is on the page of its workload, and above with a filter.
+        assert_eq!(html.matches("href=\"/workloads/shop/Deployment/shop/").count(), 1000);
+        let one = OverviewAsked { q: "a-service-with-quite-a-name-0998".to_owned(), ..OverviewAsked::default() };
+        let one = rendered(&workloads, one);
+        assert!(one.contains("back-off 40s") && !one.contains("rows are short"), "{one}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! One workload: the reason of its state and the next step first, then its pods, its revisions and its past records.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -9,9 +11,11 @@ use super::super::Room;
 use super::super::problem::Problem;
 use super::super::revisions::WorkloadPods;
 use super::super::rollout_progress::picture;
+use super::canary_steps::CanaryView;
 use super::components::{Lasted, Link, Mark};
 use super::known_commits::known_commits;
 use super::next_step::command;
+use super::related_objects::{ConfigurationRow, RelatedRow, configuration_of, read_configuration, related};
 use super::workload_row::WorkloadRow;
 use super::{Frame, respond};
 use crate::cluster::LivePod;
@@ -39,10 +43,13 @@ struct WorkloadPage {
     row: WorkloadRow,
     live: LiveWorkload,
     under_way: Option<UnderWay>,
+    canary: Option<CanaryView>,
     picture: Option<Picture>,
     pods: Vec<LivePod>,
     /// The number of further ones.
     more_pods: usize,
+    related: Vec<RelatedRow>,
+    configuration: Vec<ConfigurationRow>,
     revisions: Vec<RevisionRow>,
     revisions_missing: Option<String>,
     stale: Vec<String>,
@@ -96,19 +103,26 @@ async fn page(room: &Room, source: String, kind: &str, namespace: &str, name: &s
     let key = key.ok_or_else(|| Problem::Nothing("The source has no such workload.".to_owned()))?;
     let live = of.workloads.get(&key).cloned().unwrap_or_default();
     let (asked, about) = (source.clone(), key.clone());
-    let (records, stale) = room.history.ask(move |history| read(history, &asked, &about)).await?;
     let (pods, revisions_missing) = match room.workload_pods(&source, &key).await {
         Ok(pods) => (pods, None),
         Err(message) => (WorkloadPods::default(), Some(message)),
     };
+    let named = configuration_of(&key, &pods.live);
+    let Remembered { records, stale, configuration } =
+        room.history.ask(move |history| read(history, &asked, &about, named)).await?;
     let under_way = of.under_way.get(&key).cloned();
     let revision = |pods: RevisionPods| RevisionRow { outcome: outcome_of(&pods, &records), pods };
     let revisions: Vec<RevisionRow> = pods.revisions.into_iter().map(revision).collect();
     let row = row(room, &status, &source, &key).await?;
+    let is_left_alone = matches!(of.state_of_workload(&key), ObjectState::Held | ObjectState::Suspended);
+    let refuses = is_left_alone || of.canaries.contains_key(&key);
     Ok(WorkloadPage {
         frame: Frame::of(&room.shown, "/"),
+        related: related(&source, of, &key, &pods.live),
+        configuration,
         picture: picture_of(room, &source, &key, &records, under_way.as_ref()),
-        commands: commands(&key, of.state_of_workload(&key), &revisions, !stale.is_empty()),
+        commands: commands(&key, refuses, &revisions, !stale.is_empty()),
+        canary: CanaryView::of(of, &key),
         more_pods: pods.pods.len().saturating_sub(PODS),
         pods: pods.pods.into_iter().take(PODS).collect(),
         row,
@@ -133,13 +147,13 @@ async fn row(room: &Room, status: &Status, source: &str, key: &ObjectKey) -> Res
     Ok(WorkloadRow::of(row, status, &known_commits(room, commits).await?))
 }
 
-/// Returns the commands that help a workload that did not fail. An undo needs a revision that did not fail either.
-fn commands(key: &ObjectKey, state: ObjectState, revisions: &[RevisionRow], is_stale: bool) -> Vec<String> {
-    let is_left_alone = matches!(state, ObjectState::Held | ObjectState::Suspended);
+/// Returns the commands that help a workload that did not fail; one that is left alone, or has a canary under way, refuses
+/// them. An undo needs a revision that did not fail either.
+fn commands(key: &ObjectKey, refuses: bool, revisions: &[RevisionRow], is_stale: bool) -> Vec<String> {
     let goes_back =
         revisions.iter().any(|row| !row.pods.present && row.outcome.is_none_or(|outcome| outcome.class == "good"));
-    let restart = (is_stale && !is_left_alone).then(|| command("restart", key));
-    let undo = (goes_back && !is_left_alone).then(|| command("undo", key));
+    let restart = (is_stale && !refuses).then(|| command("restart", key));
+    let undo = (goes_back && !refuses).then(|| command("undo", key));
     restart.into_iter().chain(undo).chain([command("status", key)]).collect()
 }
 
@@ -186,9 +200,21 @@ impl Past {
     }
 }
 
-/// Returns the records of a workload, and the changes of its configuration since its pods began that they do not
-/// notice.
-fn read(history: &History, source: &str, key: &ObjectKey) -> Result<(Vec<Record>, Vec<String>), HistoryError> {
+/// The facts of the history about a workload.
+struct Remembered {
+    records: Vec<Record>,
+    /// The changes of its configuration since its pods began that they do not notice.
+    stale: Vec<String>,
+    configuration: Vec<ConfigurationRow>,
+}
+
+/// Reads the facts about a workload whose pod template names this configuration.
+fn read(
+    history: &History,
+    source: &str,
+    key: &ObjectKey,
+    named: BTreeSet<ObjectKey>,
+) -> Result<Remembered, HistoryError> {
     let records = history.records(&Query { limit: Some(RECORDS), own: false, ..Query::of(source, key) })?;
     let began = records.iter().find(|record| record.rolls_out && record.outcome == Outcome::Complete);
     let began = began.map_or(Timestamp::MIN, |record| record.started);
@@ -205,5 +231,5 @@ fn read(history: &History, source: &str, key: &ObjectKey) -> Result<(Vec<Record>
         let reads = unnoticed(history, record)?.into_iter().find(|one| one.workload == *key);
         stale.extend(reads.map(|one| format!("{} was changed by {}: {one}", record.object, record.commit.short())));
     }
-    Ok((records, stale))
+    Ok(Remembered { records, stale, configuration: read_configuration(history, source, named)? })
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::components::{Link, Mark, PodsPicture};
+use super::components::{DiffersSince, Link, Mark, PodsPicture};
 use super::in_address;
 use super::known_commits::KnownCommits;
 use super::next_step::{NextStep, next_steps};
@@ -27,7 +27,7 @@ pub(super) struct WorkloadRow {
     /// All of it, where that is more.
     pub whole: Option<String>,
     /// The time since which Git and the cluster differ by a rollback.
-    pub differs_since: Option<String>,
+    pub differs_since: Option<DiffersSince>,
     pub steps: Vec<NextStep>,
     pub since: Option<Timestamp>,
     pub deadline: Option<Timestamp>,
@@ -57,7 +57,7 @@ impl WorkloadRow {
             pods: is_workload.then_some(PodsPicture(counters)),
             steps: next_steps(&row.object, row.state, row.failed_commit.as_ref()),
             whole: says_more.then(|| row.message.clone()),
-            differs_since: row.since.filter(|_| row.state == ObjectState::Held).map(exact),
+            differs_since: row.since.filter(|_| row.state == ObjectState::Held).map(DiffersSince),
             since: row.since,
             deadline: row.deadline,
             commit: CommitCell::of(&row, told),
@@ -95,10 +95,6 @@ impl CommitCell {
 pub(super) fn address(source: &str, key: &ObjectKey) -> String {
     let parts = [source, &key.kind, key.namespace.as_deref().unwrap_or("-"), &key.name];
     format!("/workloads/{}", parts.map(in_address).join("/"))
-}
-
-fn exact(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
 /// Returns a message as it fits in a row. A row shows anyway that all pods are there.

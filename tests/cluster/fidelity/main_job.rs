@@ -30,7 +30,7 @@ pub fn start_nodes(plane: &ControlPlane) -> kubelet::Running {
 }
 
 /// Applies `manifests/belay` as its first line says, and returns the token that its pod would find.
-fn token_of_belay(plane: &ControlPlane) -> String {
+pub fn token_of_belay(plane: &ControlPlane) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/belay");
     let run = |args: &[&str]| {
         let ran = plane.kubectl().args(args).output().unwrap();

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::canary::CanaryAnswer;
+use belay_core::rollout::canary::{CanaryAnswer, CanaryMark};
 use belay_core::rollout::{Outcome, ReasonCode};
 use serde_json::Value;
 
-use super::main_job::real_world;
-use crate::support::canary::{PodSampling, ask, assert_as_the_manifest_says, live, until_step, web, with_steps};
+use super::main_job::{real_world, token_of_belay};
+use crate::support::canary::{
+    PodSampling, ask, ask_at, assert_as_the_manifest_says, live, of_kind, until_step, web, with_steps,
+};
 use crate::support::control_plane::ControlPlane;
 use crate::support::daemon::{broken, image};
+use crate::support::workloads::KINDS;
 
 const WEB: &str = "Deployment default/web";
 
@@ -120,6 +123,98 @@ async fn an_autoscaler_and_a_quota_do_not_get_past_a_step() {
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
     assert_eq!(live(&world).await["spec"]["replicas"], 3);
     assert_as_the_manifest_says(&world).await;
+    world.stop().await;
+    nodes.stop().await;
+}
+
+/// Returns the revisions of the pods, lowest ordinal first, by their images.
+fn images(plane: &ControlPlane) -> Vec<String> {
+    let (_, said) =
+        run(plane, &["get", "pods", "--sort-by=.metadata.name", "-o", "jsonpath={.items[*].spec.containers[0].image}"]);
+    said.split_whitespace().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_of_a_stateful_set_goes_no_further_than_its_step() {
+    let Some((plane, nodes, mut world)) = real_world().await else { return };
+    world.start();
+    let kind = KINDS[1];
+    // Partitions are counted from the first ordinal.
+    let of = |image: &str, fate: &str| {
+        of_kind(kind, "1 0, 50% 4s", image, fate).replace("  replicas: 4\n", "  ordinals: {start: 3}\n  replicas: 4\n")
+    };
+    let first = world.push("web.yaml", &of("web:1", "ready"), "First version");
+    world.through(&first).await;
+    let sampling = PodSampling::of(plane.client());
+    let second = world.push("web.yaml", &of("web:2", "ready"), "Second version");
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
+    // Nobody is there, and people do what they do.
+    world.kill().await;
+    for name in ["web-3", "web-6"] {
+        assert!(run(&plane, &["delete", "pod", name]).0);
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(images(&plane), ["web:1", "web:1", "web:1", "web:2"]);
+    world.start();
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
+    assert_eq!(sampling.most_new(), 1);
+    ask_at(&world, &kind.path(), CanaryAnswer::Promote).await;
+    until_step(&mut world, &second, "2 of 2 new pods are ready; watched until").await;
+    assert_eq!(
+        (sampling.most_new(), images(&plane)),
+        (2, ["web:1", "web:1", "web:2", "web:2"].map(str::to_owned).to_vec())
+    );
+    world.through(&second).await;
+    let record = world.record(&second, "StatefulSet default/web");
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let whole = world.get(&kind.path()).await.unwrap();
+    assert_eq!(whole["spec"]["updateStrategy"]["rollingUpdate"]["partition"], 0);
+    // A version whose pod the controller would wait for goes back.
+    let bad = world.push("web.yaml", &of("web:3", "never-ready"), "Never ready");
+    world.through(&bad).await;
+    let record = world.record(&bad, "StatefulSet default/web");
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    assert_eq!(images(&plane), ["web:2"; 4]);
+    assert_eq!(CanaryMark::on(&world.get(&kind.path()).await.unwrap()), None);
+    world.stop().await;
+    nodes.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_canary_of_a_daemon_set_goes_no_further_than_its_step() {
+    let Some((plane, nodes, mut world)) = real_world().await else { return };
+    // With the rights that a belay in the cluster is given, and no others.
+    world.give_belay(plane.client_with(&token_of_belay(&plane)));
+    world.start();
+    let kind = KINDS[2];
+    let of = |image: &str, fate: &str| of_kind(kind, "1 0, 2 4s", image, fate);
+    let first = world.push("web.yaml", &of("web:1", "ready"), "First version");
+    world.through(&first).await;
+    let all = images(&plane).len();
+    assert!(all >= 3, "{all} nodes");
+    let sampling = PodSampling::of(plane.client());
+    let second = world.push("web.yaml", &of("web:2", "ready"), "Second version");
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
+    world.kill().await;
+    assert!(run(&plane, &["delete", "pod", &pod_of(&plane, "web:2")]).0);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(sampling.most_new(), 1, "nobody else replaces pods");
+    world.start();
+    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote").await;
+    ask_at(&world, &kind.path(), CanaryAnswer::Promote).await;
+    until_step(&mut world, &second, "2 of 2 new pods are ready; watched until").await;
+    assert_eq!(sampling.most_new(), 2);
+    world.through(&second).await;
+    let record = world.record(&second, "DaemonSet default/web");
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    assert_eq!(images(&plane), vec!["web:2"; all]);
+    let bad = world.push("web.yaml", &of("web:3", "never-ready"), "Never ready");
+    world.through(&bad).await;
+    let record = world.record(&bad, "DaemonSet default/web");
+    assert_eq!(record.outcome, Outcome::RolledBack, "{record:#?}");
+    assert_eq!(images(&plane), vec!["web:2"; all]);
+    let live = world.get(&kind.path()).await.unwrap();
+    assert_eq!((CanaryMark::on(&live), &live["spec"]["updateStrategy"]["type"]), (None, &Value::from("RollingUpdate")));
     world.stop().await;
     nodes.stop().await;
 }

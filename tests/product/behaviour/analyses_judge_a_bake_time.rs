@@ -1,53 +1,18 @@
 //! Analyses: what Prometheus measures within the bake time judges the version.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use belay::clock::Clock;
-use belay::config::{AnalysisConfig, Config};
-use belay::prometheus::{Answer, InstantQuery, PrometheusError};
 use belay_core::rollout::analysis::{AnalysisVerdict, Measured, Measurement, Sample};
 use belay_core::rollout::{FailureCause, Outcome, ReasonCode, Record, StepKind};
-use jiff::Timestamp;
 
 use crate::support::daemon::{World, deployment, image, path_of};
+use crate::support::prometheus::{ERRORS, FakePrometheus, LATENCY, analyses, sample};
 
 const WEB: &str = "Deployment default/web";
-
-type Answers = Box<dyn FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send>;
-
-/// A Prometheus whose answers follow from the query and the time, in seconds since the test's epoch.
-struct FakePrometheus {
-    clock: Clock,
-    began: Timestamp,
-    answers: Mutex<Answers>,
-}
-
-impl InstantQuery for FakePrometheus {
-    fn query<'a>(&'a self, _: &'a AnalysisConfig, query: String, at: Option<Timestamp>) -> Answer<'a> {
-        let at = at.unwrap_or_else(|| self.clock.now()).duration_since(self.began);
-        let answer = (self.answers.lock().unwrap())(&query, at.as_secs_f64());
-        Box::pin(async move { answer.map_err(PrometheusError) })
-    }
-}
-
-fn sample(pod: &str, value: f64) -> Sample {
-    Sample { labels: format!("pod={pod:?}"), pod: pod.to_owned(), value }
-}
 
 fn value(value: f64) -> Result<Vec<Sample>, String> {
     Ok(vec![sample("", value)])
 }
-
-/// Returns the analyses of a configuration, for a source that asks for them all.
-fn analyses(text: &str) -> Vec<AnalysisConfig> {
-    let text = format!("[[source]]\nrepository = \"/srv\"\n{text}");
-    Config::parse(&text, "belay.toml").unwrap().analysis
-}
-
-const LATENCY: &str = "[[analysis]]\nname = 'latency'\nprometheus = 'http://p'\nquery = 'latency{{name}}'\nmax = 0.5\n";
-const ERRORS: &str =
-    "[[analysis]]\nname = 'errors'\nprometheus = 'http://p'\nbad = 'bad {{pods}}'\ntotal = 'all {{pods}}'\n";
 
 /// Returns a cluster with a bake time of two minutes and these analyses, and the first version live for ten minutes.
 async fn world(config: &str, answers: impl FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send + 'static) -> World {
@@ -60,8 +25,7 @@ async fn world(config: &str, answers: impl FnMut(&str, f64) -> Result<Vec<Sample
     tokio::time::sleep(Duration::from_mins(10)).await;
     world.stop().await;
     world.config.analysis = world.config.known_analyses.iter().map(|known| known.name.clone()).collect();
-    let (clock, began) = (world.clock.clone(), world.clock.now());
-    world.prometheus = Some(Arc::new(FakePrometheus { clock, began, answers: Mutex::new(Box::new(answers)) }));
+    world.prometheus = Some(FakePrometheus::of(&world, answers));
     world.start();
     world.through(&first).await;
     world
@@ -172,9 +136,7 @@ async fn a_first_version_has_nothing_to_be_compared_with() {
     world.config.bake = "2m".parse().unwrap();
     world.config.known_analyses = analyses(ERRORS);
     world.config.analysis = vec!["errors".to_owned()];
-    let (clock, began) = (world.clock.clone(), world.clock.now());
-    let nothing: Answers = Box::new(|_, _| panic!("nothing is asked"));
-    world.prometheus = Some(Arc::new(FakePrometheus { clock, began, answers: Mutex::new(nothing) }));
+    world.prometheus = Some(FakePrometheus::of(&world, |_, _| panic!("nothing is asked")));
     let first = world.with_first_version().await;
     let record = world.record(&first, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");

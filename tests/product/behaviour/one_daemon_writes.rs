@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use belay::web::Web;
 use belay_core::rollout::Outcome;
 use serde_json::Value;
 
+use crate::pages_tell_people_what_is_wrong::{page, shows};
 use crate::support::daemon::{World, broken, deployment, image, path_of};
 use crate::support::tap::{Fate, Tap};
 use crate::support::workloads::KINDS;
@@ -56,6 +58,29 @@ async fn a_second_daemon_waits_and_says_so() {
     let third = first.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
     second.through(&third).await;
     assert_eq!(second.record(&third, "Deployment default/web").outcome, Outcome::Complete);
+}
+
+/// The page of each daemon says who has the Lease, since when, and when it was renewed.
+#[tokio::test(start_paused = true)]
+async fn the_pages_of_both_have_the_lease() {
+    let (first, _, second, _) = two().await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    for (world, leader) in [(&first, "this daemon has it"), (&second, "the daemon one follows this source already")] {
+        let web = Web::open("127.0.0.1:0".parse().unwrap(), &[], world.shown()).await.unwrap();
+        let seen = page(&web, "/daemon").await;
+        shows(
+            &seen,
+            &[
+                leader,
+                "<small>default/belay-shop, holder one, acquired <time datetime=\"2026-01-01T00:00:00Z\"",
+                "renewed <time",
+            ],
+        );
+        let renewed = seen.split("renewed <time").nth(1).unwrap();
+        let said = renewed.split(['>', '<']).nth(1).unwrap();
+        let seconds = said.strip_suffix(" s ago").map_or(Some(0), |seconds| seconds.parse::<u64>().ok());
+        assert!(said == "now" || seconds.is_some_and(|seconds| seconds <= 7), "{said}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

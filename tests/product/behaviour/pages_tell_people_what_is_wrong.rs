@@ -8,13 +8,13 @@ use tokio::net::TcpStream;
 use crate::shows_itself_over_http::get;
 use crate::support::daemon::{World, broken, config_map, deployment, short};
 
-async fn page(web: &Web, path: &str) -> String {
+pub async fn page(web: &Web, path: &str) -> String {
     let answer = get(web, path).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{path}: {answer}");
     answer
 }
 
-fn shows(page: &str, all: &[&str]) {
+pub fn shows(page: &str, all: &[&str]) {
     for text in all {
         assert!(page.contains(text), "{text:?} is not in {page}");
     }

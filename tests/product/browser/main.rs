@@ -196,6 +196,38 @@ async fn many_rows_fit_a_screen_and_a_filter_works_while_one_types() {
     drop(world);
 }
 
+/// Times of day, and exact times, are those of the reader's time zone. The title of each has both.
+#[tokio::test(flavor = "multi_thread")]
+async fn times_are_of_the_readers_time_zone() {
+    let Some(mut browser) = Chromium::start() else {
+        eprintln!("skipped: there is no chromium here");
+        return;
+    };
+    let (world, web, _) = shop().await;
+    browser.screen(1280, 800);
+    browser.call("Emulation.setTimezoneOverride", json!({"timezoneId": "Asia/Kathmandu"}));
+    for (path, selector, form) in [
+        ("/timeline", ".timeline time", "{hour: '2-digit', minute: '2-digit'}"),
+        ("/?state=held", "details time", "{timeStyle: 'medium'}"),
+    ] {
+        browser.open(&format!("http://{}{path}", web.address()));
+        browser.until("document.getElementById('live').textContent === 'live'");
+        let wrong = browser.ask(&format!(
+            "(() => {{
+                const clock = new Intl.DateTimeFormat('en-GB', {{timeZone: 'Asia/Kathmandu', ...{form}}});
+                const all = [...document.querySelectorAll('{selector}')];
+                const fits = (one) => one.textContent.includes(clock.format(new Date(one.dateTime)))
+                    && one.title.includes('GMT+5:45') && one.title.endsWith(' UTC)')
+                    && !one.textContent.includes('UTC');
+                return all.length === 0 ? ['none'] : all.filter(one => !fits(one)).map(one => one.outerHTML);
+            }})()"
+        ));
+        assert_eq!(wrong, json!([]), "{path}");
+    }
+    assert_eq!(browser.complaints, Vec::<String>::new());
+    drop(world);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_scripts_everything_is_there() {
     let Some(mut browser) = Chromium::start() else {

@@ -29,6 +29,7 @@ mod demo;
 mod docs;
 mod editing;
 mod globals;
+mod guarded;
 mod history_without_daemon;
 mod image;
 mod importing;

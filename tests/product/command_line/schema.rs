@@ -144,7 +144,7 @@ fn the_checker_refuses_what_does_not_fit() {
     }
     let place = |line: i64| serde_json::json!({"path": "a", "line": line, "column": 1});
     let complaint = |place| serde_json::json!({"place": place, "object": null, "message": "m", "hint": null});
-    let of = |place| serde_json::json!({"objects": 1, "complaints": [complaint(place)], "warnings": []});
+    let of = |place| serde_json::json!({"objects": 1, "complaints": [complaint(place)], "warnings": [], "notes": []});
     assert_eq!(fits(&of(place(1)), check, check, ""), Ok(()));
     assert!(fits(&of(place(-1)), check, check, "").is_err());
     assert!(fits(&of(serde_json::json!("a:1:1")), check, check, "").is_err());

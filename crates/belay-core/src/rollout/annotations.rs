@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::analysis::ANALYSES;
-use super::canary::CanarySteps;
-use super::{Workload, marks};
+use super::canary::{CanaryKind, CanarySteps};
+use super::marks;
 use crate::manifest::{Complaint, Manifest, ObjectKey, shortened};
 use crate::rollout::plan::after;
 use crate::span::Span;
@@ -53,20 +53,36 @@ fn names_analyses(text: &str) -> bool {
 
 /// Returns what is to be written instead, if an object can't have the canary that it asks for.
 fn no_canary(key: &ObjectKey, manifest: &Value, text: &str) -> Option<&'static str> {
-    let says = |field: &str, value: Value| manifest.pointer(field) == Some(&value);
-    if Workload::of(key) != Some(Workload::Deployment) {
-        return Some("only a Deployment has a canary: leave the annotation out");
-    }
-    if says("/spec/strategy/type", "Recreate".into()) {
-        return Some("the strategy Recreate runs no old and new pods side by side: leave one of the two out");
-    }
-    if says("/spec/paused", true.into()) {
-        return Some("a paused Deployment makes no new pods: leave one of the two out");
-    }
+    let says = |field: &str, value: &str| manifest.pointer(field).is_some_and(|said| said == value);
     let is_wrong = text.parse::<CanarySteps>().is_err();
-    is_wrong.then_some(
-        "write new pods and the time for which they are watched, \"1 10m, 50% 10m\"; 0 waits for belay promote",
-    )
+    match CanaryKind::of_key(key) {
+        None => Some("only a Deployment, a StatefulSet or a DaemonSet has a canary: leave the annotation out"),
+        Some(CanaryKind::Deployment) if says("/spec/strategy/type", "Recreate") => {
+            Some("the strategy Recreate runs no old and new pods side by side: leave one of the two out")
+        }
+        Some(CanaryKind::Deployment) if manifest["spec"]["paused"] == true => {
+            Some("a paused Deployment makes no new pods: leave one of the two out")
+        }
+        Some(CanaryKind::StatefulSet | CanaryKind::DaemonSet) if says("/spec/updateStrategy/type", "OnDelete") => {
+            Some("with OnDelete nobody replaces the pods but a person: leave one of the two out")
+        }
+        Some(CanaryKind::DaemonSet) if has_number(manifest, "maxSurge") => Some(
+            "a step deletes an old pod before its new one is made, which maxSurge forbids: leave one of the two out",
+        ),
+        Some(CanaryKind::StatefulSet) if has_number(manifest, "partition") => {
+            Some("a partition is a step by hand, which belay would have to end: leave one of the two out")
+        }
+        _ if is_wrong => Some(
+            "write new pods and the time for which they are watched, \"1 10m, 50% 10m\"; 0 waits for belay promote",
+        ),
+        _ => None,
+    }
+}
+
+/// Returns true when a number of a set's rolling update is not 0.
+fn has_number(manifest: &Value, name: &str) -> bool {
+    let number = &manifest["spec"]["updateStrategy"]["rollingUpdate"][name];
+    !number.is_null() && *number != 0 && *number != "0%"
 }
 
 /// Returns the complaints about a manifest's requests to belay.

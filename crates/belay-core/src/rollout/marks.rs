@@ -27,11 +27,11 @@ pub const ON_FAILURE: &str = "belay.dev/on-failure";
 pub const BAKE: &str = "belay.dev/bake";
 /// Annotation for people: the analyses within the bake time, with commas between them, instead of the source's.
 pub const ANALYSIS: &str = "belay.dev/analysis";
-/// Annotation for people: the steps in which a Deployment is rolled out; see [`super::canary::CanarySteps`].
+/// Annotation for people: the steps in which a workload is rolled out; see [`super::canary::CanarySteps`].
 pub const CANARY: &str = "belay.dev/canary";
-/// Annotation on a Deployment whose canary is under way: its step; see [`super::canary::CanaryMark`].
+/// Annotation on a workload whose canary is under way: its step; see [`super::canary::CanaryMark`].
 pub const CANARY_STEP: &str = "belay.dev/canary-step";
-/// Annotation on a Deployment whose canary is under way: a person's request; see [`super::canary::CanaryRequest`].
+/// Annotation on a workload whose canary is under way: a person's request; see [`super::canary::CanaryRequest`].
 pub const CANARY_REQUEST: &str = "belay.dev/canary-request";
 /// Annotation for people: the deadline of a kind that has none of its own.
 pub const PROGRESS_DEADLINE: &str = "belay.dev/progress-deadline-seconds";

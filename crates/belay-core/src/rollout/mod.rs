@@ -39,7 +39,7 @@ pub use ownership::managers::{Takeover, unchanged};
 pub use ownership::owned::{is_as_applied, is_label_of_others};
 pub use ownership::surplus::{ForeignField, Reach, Surplus, UNKNOWN_MANAGER, foreign_fields};
 pub use ownership::takeover::{before_apply, takeover};
-pub use plan::after::{After, DependencyStanding, Gate, gate, is_well};
+pub use plan::after::{After, DependencyStanding, Gate, awaited, gate, is_well};
 pub use plan::body::{TemplateMarks, body, held_body, with_template};
 pub use plan::config_hash::{
     ConfigHash, Only, config_hash, config_hash_in, contents_hash, rolls_on_config, say_config_hash,

@@ -16,7 +16,9 @@ use crate::cli::exit::Exit;
 use crate::cli::output::answer::CheckAnswer;
 use crate::cli::output::{Format, counted, plain, progress, say, say_value};
 use crate::cli::session::configured::SourceArgs;
+use crate::cli::session::guard_notes::GuardNotes;
 use crate::cli::worktree::folder::{self, Folder};
+use crate::config::SourceConfig;
 use belay_core::manifest::{Complaint, ObjectKey, Scopes};
 
 /// The arguments of `belay check`.
@@ -35,17 +37,19 @@ pub struct Args {
 pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit> {
     let Args { path, source, output } = args;
     let namespace = globals.namespace.as_deref().unwrap_or("default");
-    let reading = source.reading()?;
+    let (reading, configured) = source.reading_and_source()?;
     let folder = folder::read(path.as_deref(), &reading, Scopes::new(namespace))?;
-    let (complaints, warnings) = look(&folder);
+    let (complaints, mut warnings) = look(&folder);
+    let notes = configured.map(|source| guards(&folder, &source, &mut warnings)).unwrap_or_default();
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
     let (wrong, doubtful) = (complaints.len(), warnings.len());
     match output {
-        Format::Json | Format::Yaml => say_value(&CheckAnswer { objects, complaints, warnings }, *output)?,
+        Format::Json | Format::Yaml => say_value(&CheckAnswer { objects, complaints, warnings, notes }, *output)?,
         Format::Name => complaints.iter().for_each(|complaint| say(complaint.place.to_string())),
         Format::Table | Format::Wide => {
             complaints.iter().for_each(plan::complain);
             warnings.iter().for_each(|warning| say(plain(&format!("warning: {warning}"))));
+            notes.iter().for_each(|note| say(plain(&format!("note: {note}"))));
             let files = || format!("{} in {}", counted(objects, "object"), counted(folder.files.len(), "file"));
             progress(match (wrong, doubtful) {
                 (0, 0) => format!("{}, and nothing wrong.", files()),
@@ -60,6 +64,19 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
         }
     }
     Ok(if wrong == 0 { Exit::Done } else { Exit::Error })
+}
+
+/// Returns the notes about the analyses of a folder's workloads, and adds a warning for each that can prove nothing.
+fn guards(folder: &Folder, source: &SourceConfig, warnings: &mut Vec<Complaint>) -> Vec<Complaint> {
+    let mut guards = GuardNotes::of(source);
+    let mut notes = Vec::new();
+    for manifest in folder.files.iter().flat_map(|file| &file.manifests) {
+        for note in guards.about(manifest, |_| None) {
+            let list = if note.is_blind { &mut *warnings } else { &mut notes };
+            list.push(manifest.shown(note.complaint(manifest)));
+        }
+    }
+    notes
 }
 
 /// Returns the complaints and warnings about the manifests of a folder: those about files first, then those about each

@@ -2,7 +2,7 @@
 
 use anstream::adapter::strip_str;
 
-use super::plan_text::{Stale, what};
+use super::plan_text::{PlanNotes, what};
 use super::{orphaned, plan_text};
 use crate::cli::output::diff::Unified;
 use belay_core::manifest::{Colour, Complaint, render};
@@ -19,7 +19,7 @@ const WIDTH: usize = 100;
 pub(in crate::cli) fn plan(
     plan: &Plan,
     complaints: &[Complaint],
-    stale: &Stale,
+    notes: &PlanNotes,
     summary: &str,
     warning: Option<&str>,
 ) -> String {
@@ -31,8 +31,7 @@ pub(in crate::cli) fn plan(
     let complained = complaints.iter().map(|complaint| (escaped(&complaint.message), block("", &drawn(complaint))));
     let planned = plan.planned.iter().filter(|planned| !matches!(planned.step, PlanStep::Unchanged)).map(|planned| {
         let (title, body) = step(planned);
-        let notes = stale.get(&planned.wanted.key).into_iter().flatten();
-        let notes: String = notes.map(|note| format!("- {}\n", escaped(&note.to_string()))).collect();
+        let notes: String = notes.on(&planned.wanted.key).map(|note| format!("- {}\n", escaped(&note))).collect();
         (title, if notes.is_empty() { body } else { format!("{body}\n\n{notes}") })
     });
     for (title, body) in complained.chain(planned) {

@@ -3,6 +3,7 @@
 pub(in crate::cli) mod config_rollout;
 pub(in crate::cli) mod markdown;
 pub(in crate::cli) mod plan_text;
+mod present_traffic;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use self::plan_text::{Stale, waits, what};
+use self::plan_text::{PlanNotes, waits, what};
 use crate::cli::Globals;
 use crate::cli::exit::Exit;
 use crate::cli::output::activity::during;
@@ -103,6 +104,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     wanted.retain(|wanted| !complaints.iter().any(|complaint| complaint.object.as_ref() == Some(&wanted.key)));
     let mentioned = files.iter().flat_map(|file| &file.manifests).map(|manifest| manifest.key.clone());
     let mentioned = mentioned.chain(complaints.iter().filter_map(|complaint| complaint.object.clone())).collect();
+    let is_configured = configured.is_some();
     let of_source = configured.unwrap_or_else(|| {
         let unnamed = SourceConfig::of("");
         SourceConfig { name: source.unwrap_or_else(|| unnamed.name.clone()), ..unnamed }
@@ -118,8 +120,9 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     planned.extend(left);
     let plan = Plan::new(source, head, planned);
     let differs = !plan.is_empty() || beyond_limit.is_some();
-    let stale = config_rollout::unnoticed(&plan, roll_on_config);
-    show(&plan, beyond_limit, &complaints, &stale, output)?;
+    let guards = if is_configured { present_traffic::guards(&of_source, &plan).await } else { BTreeMap::new() };
+    let notes = PlanNotes { stale: config_rollout::unnoticed(&plan, roll_on_config), guards };
+    show(&plan, beyond_limit, &complaints, &notes, output)?;
     if !complaints.is_empty() || plan.planned.iter().any(|planned| is_refused(&planned.step)) {
         return Ok(Exit::Error);
     }
@@ -131,14 +134,14 @@ fn show(
     plan: &Plan,
     beyond_limit: Option<String>,
     complaints: &[Complaint],
-    stale: &Stale,
+    notes: &PlanNotes,
     output: PlanFormat,
 ) -> anyhow::Result<()> {
     let answer = || PlanAnswer {
         source: plan.source.clone(),
         changes: !plan.is_empty() || beyond_limit.is_some(),
         beyond_prune_limit: beyond_limit.clone(),
-        steps: plan.planned.iter().map(|planned| step(planned, stale)).collect(),
+        steps: plan.planned.iter().map(|planned| step(planned, notes)).collect(),
         complaints: complaints.to_vec(),
     };
     match output {
@@ -146,7 +149,7 @@ fn show(
         PlanFormat::Yaml => say_value(&answer(), Format::Yaml)?,
         PlanFormat::Markdown => {
             let warning = beyond_limit.as_deref();
-            say(markdown::plan(plan, complaints, stale, &summary(plan, complaints.len()), warning).trim_end());
+            say(markdown::plan(plan, complaints, notes, &summary(plan, complaints.len()), warning).trim_end());
         }
         PlanFormat::Name => {
             plan.planned.iter().filter(|step| changes(step)).for_each(|step| say(step.wanted.key.to_string()));
@@ -161,7 +164,7 @@ fn show(
             progress(summary(plan, complaints.len()));
         }
         PlanFormat::Text => {
-            print(plan, complaints, stale);
+            print(plan, complaints, notes);
             beyond_limit.iter().for_each(|message| progress(plain(&format!("warning: {message}"))));
             progress(summary(plan, complaints.len()));
         }
@@ -256,7 +259,7 @@ fn is_refused(step: &PlanStep) -> bool {
     matches!(step, PlanStep::Rejected(..)) && orphaned(step).is_none()
 }
 
-fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
+fn print(plan: &Plan, complaints: &[Complaint], notes: &PlanNotes) {
     complaints.iter().for_each(complain);
     for planned in &plan.planned {
         let key = &planned.wanted.key;
@@ -284,7 +287,7 @@ fn print(plan: &Plan, complaints: &[Complaint], stale: &Stale) {
             PlanStep::Wait(reason) => say(diff::heading(&format!("{key} has to wait: {reason}"))),
             PlanStep::Prune => say(diff::heading(&format!("{key} is deleted"))),
         }
-        stale.get(key).into_iter().flatten().for_each(|one| say(plain(&format!("note: {one}"))));
+        notes.on(key).for_each(|note| say(plain(&format!("note: {note}"))));
     }
 }
 
@@ -319,7 +322,7 @@ fn summary(plan: &Plan, complaints: usize) -> String {
     if said.is_empty() { "There are no manifests here.".to_owned() } else { format!("{}.", said.join(", ")) }
 }
 
-fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
+fn step(planned: &Planned, notes: &PlanNotes) -> StepAnswer {
     let Planned { wanted, step: planned } = planned;
     let mut step = StepAnswer {
         object: wanted.key.clone(),
@@ -332,7 +335,8 @@ fn step(planned: &Planned, stale: &Stale) -> StepAnswer {
         why: None,
         reason: None,
         complaints: None,
-        unnoticed: stale.get(&wanted.key).cloned(),
+        unnoticed: notes.stale.get(&wanted.key).cloned(),
+        guards: notes.guards.get(&wanted.key).cloned(),
     };
     step.action = match planned {
         PlanStep::Apply(apply) => {

@@ -4,7 +4,7 @@ use crate::cli::exit::Exit;
 use crate::cli::output::{plain, say};
 use crate::history::History;
 use belay_core::rollout::Record;
-use belay_core::rollout::analysis::{Measurement, by_analysis, verify as verified};
+use belay_core::rollout::analysis::{Measurement, by_analysis, unproved, verify as verified};
 
 /// Prints the last verdict of each analysis, and how often it has looked.
 pub(super) fn last_verdicts(measurements: &[Measurement]) {
@@ -29,7 +29,13 @@ pub(super) fn looks(measurements: &[Measurement]) {
 pub(super) fn verify<'r>(history: &History, records: impl Iterator<Item = &'r Record>) -> anyhow::Result<Exit> {
     let (mut analyses, mut differs) = (0, false);
     for record in records {
-        for analysis in verified(&history.measurements(record.id)?) {
+        let found = verified(&history.measurements(record.id)?);
+        let steps = history.steps(record.id)?;
+        for proof in unproved(steps.iter().map(|step| step.detail.as_str()), &found) {
+            differs = true;
+            say(plain(&format!("{}: it was promoted early, and this is not proved: {proof}", record.object)));
+        }
+        for analysis in found {
             analyses += 1;
             let (name, looks) = (&analysis.name, analysis.looks);
             match &analysis.differs {
@@ -40,6 +46,7 @@ pub(super) fn verify<'r>(history: &History, records: impl Iterator<Item = &'r Re
                     say(plain(&format!("{}: analysis {name}: at {} it is {again}", record.object, look.at)));
                 }
             }
+            analysis.proofs.first().iter().for_each(|proof| say(plain(&format!("  {proof}"))));
             analysis.failure.iter().for_each(|failure| say(plain(&format!("  {failure}"))));
         }
     }

@@ -1,6 +1,6 @@
 //! The analyses of a workload within its bake time: Prometheus is asked beside the watch, look by look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,14 +18,11 @@ use crate::daemon::shared::context::Context;
 use crate::prometheus::PrometheusError;
 use belay_core::manifest::Compact;
 use belay_core::rollout::analysis::{
-    Analysis, AnswerSums, CounterIncreases, Measured, Measurement, PodAnswers, PodPatterns, QueryTemplate, QueryValues,
-    Sample, pod_patterns, worst_value,
+    Analysis, AnswerSums, CounterIncreases, EarlyVote, LOOKS, Measured, Measurement, PodAnswers, PodPatterns,
+    QueryTemplate, QueryValues, Sample, pod_patterns, promoted_early, worst_value,
 };
 use belay_core::rollout::health::PodAccount;
 use belay_core::rollout::{Outcome, Reason, ReasonCode, RecordId, StepKind, asked_analyses, marks};
-
-/// The most looks of an analysis within a bake time.
-const LOOKS: i32 = 2_000;
 
 /// The time over which the looks of a canary's step are spread at most: it may wait for a person for days.
 const LOOKS_OF_A_STEP: SignedDuration = SignedDuration::from_hours(24);
@@ -37,6 +34,8 @@ struct AnalysisStanding {
     failure: Option<String>,
     /// The reason for which it is not known yet if the version is good.
     undecided: Option<String>,
+    /// Its opinion on the end of a canary's step before its time.
+    early: EarlyVote,
 }
 
 /// The analyses of a workload that are under way. They end when this is dropped.
@@ -55,6 +54,11 @@ impl Analyses {
     /// Returns why an analysis has no verdict now.
     fn undecided(&self) -> Option<String> {
         self.standing.borrow().values().find_map(|standing| standing.undecided.clone())
+    }
+
+    /// Returns the proof by which a step of a canary ends before its time.
+    fn promoted_early(&self) -> Option<String> {
+        promoted_early(self.standing.borrow().values().map(|standing| &standing.early))
     }
 
     /// Waits until one of them has news.
@@ -82,18 +86,19 @@ impl HealthMonitor<'_> {
         if asked.is_empty() || self.outcome == Outcome::RollingBack {
             return;
         }
-        let present = pods.and_then(|pods| pods.first()).map(|pod| pod.seen.name.as_str());
+        let present: Vec<&str> = pods.unwrap_or_default().iter().map(|pod| pod.seen.name.as_str()).collect();
         let replaced = self.work.last_good_replaced_at();
         let is_step = self.is_canary_step();
         let rollout = Arc::new(MeasuredRollout {
             record: self.work.record,
-            pods: pod_patterns(&wanted.key, present),
+            pods: pod_patterns(&wanted.key, &present, is_step),
             namespace: wanted.key.namespace.clone().unwrap_or_default(),
             name: wanted.key.name.clone(),
             commit: wanted.commit.id.to_string(),
             revision: marks::revision(live).unwrap_or_default(),
             bake: if is_step { bake.min(LOOKS_OF_A_STEP) } else { bake },
             began,
+            step: self.work.canary.as_ref().map(|canary| canary.lock.mark.step),
             old: if is_step { OldPods::Beside } else { OldPods::Until(replaced.unwrap_or(Timestamp::MIN)) },
             more: self.judge.outage_timeout(),
         });
@@ -112,7 +117,7 @@ impl HealthMonitor<'_> {
                 None => {
                     warn!(object = %wanted.key, analysis = name, "there is no [[analysis]] of that name");
                     let undecided = Some(format!("there is no [[analysis]] of the name {name:?}"));
-                    all.insert(name, AnalysisStanding { failure: None, undecided });
+                    all.insert(name, AnalysisStanding { undecided, ..AnalysisStanding::default() });
                 }
             }
         }
@@ -130,6 +135,12 @@ impl HealthMonitor<'_> {
         let reason = Reason::new(ReasonCode::AnalysisFailed, why);
         info!(object = %self.work.planned.wanted.key, %reason, "failed");
         self.fails(reason, live).await.map(Some)
+    }
+
+    /// Returns the proof by which a step of a canary ends before its time. A step that waits for a person does not.
+    pub(super) fn promoted_early(&self) -> Option<String> {
+        self.work.canary.as_ref()?.step()?.time?;
+        self.analyses.as_ref()?.promoted_early()
     }
 
     /// Returns why an analysis has no verdict now.
@@ -178,6 +189,8 @@ struct MeasuredRollout {
     bake: SignedDuration,
     /// When that began, by the steady clock.
     began: Timestamp,
+    /// The step of its canary.
+    step: Option<usize>,
     old: OldPods,
     /// The longest time for which a verdict is waited for after the bake time.
     more: SignedDuration,
@@ -232,12 +245,14 @@ impl AnalysisTask {
         let names = (config.name.clone(), config.queries_hash());
         let warm = rollout.began.checked_add(config.warmup.signed()).unwrap_or(Timestamp::MAX);
         let wait = Duration::try_from(warm.duration_since(context.clock.steady())).unwrap_or_default();
+        let mut analysis = Analysis::resume(names, config.rule(), config.on_none, known);
+        analysis.enter(rollout.step);
         AnalysisTask {
             context: Arc::clone(context),
             config: config.clone(),
             rollout: Arc::clone(rollout),
             queries: config.queries(),
-            analysis: Analysis::resume(names, config.rule(), config.on_none, known),
+            analysis,
             new: CounterIncreases::default(),
             old: CounterIncreases::default(),
             is_first: true,
@@ -247,7 +262,11 @@ impl AnalysisTask {
     }
 
     fn standing(&self) -> AnalysisStanding {
-        AnalysisStanding { failure: self.analysis.failure(), undecided: self.analysis.undecided() }
+        AnalysisStanding {
+            failure: self.analysis.failure(),
+            undecided: self.analysis.undecided(),
+            early: self.analysis.early_vote(),
+        }
     }
 
     /// Looks until the version is known to be bad.
@@ -304,7 +323,13 @@ impl AnalysisTask {
         let now = self.context.clock.now();
         let new = (self.ask(bad, &pods.new, Some(now)).await?, self.ask(total, &pods.new, Some(now)).await?);
         let before = Some(self.rollout.old_time(elapsed, now));
-        let old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
+        let mut old = (self.ask(bad, &pods.old, before).await?, self.ask(total, &pods.old, before).await?);
+        if is_beside {
+            // The pattern of the old pods may match the names of the new ones, too.
+            let new: BTreeSet<&str> = new.0.iter().chain(&new.1).map(|sample| sample.pod.as_str()).collect();
+            old.0.retain(|sample| !new.contains(sample.pod.as_str()));
+            old.1.retain(|sample| !new.contains(sample.pod.as_str()));
+        }
         if [&new.0, &new.1, &old.0, &old.1].into_iter().flatten().any(|sample| sample.pod.is_empty()) {
             let message = "a series has no label pod: leave out sum, or write sum by (pod)".to_owned();
             return Err(PrometheusError(message));

@@ -13,6 +13,7 @@ use super::{HealthMonitor, MonitorEnd};
 use crate::backoff::Backoff;
 use crate::daemon::rollout::rollout_task::Cancelled;
 use belay_core::manifest::Compact;
+use belay_core::rollout::analysis::PROMOTED_EARLY;
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMove, CanaryRequest, next_move};
 use belay_core::rollout::{Bake, Baseline, Reason, ReasonCode, StepKind, Waiting, WaitingOn};
 
@@ -77,20 +78,19 @@ impl HealthMonitor<'_> {
             let message = format!("taken back by hand (belay abort) by {}", abort.person());
             return self.fails(Reason::new(ReasonCode::UndoneByHand, message), live).await.map(Some);
         }
-        let (Some(time), Some(lock)) = (self.time_of_step(), self.work.canary.as_ref().map(|canary| canary.lock))
-        else {
+        let (Some(time), Some(lock)) = (self.time_of_step(), self.work.present_lock(&object)) else {
             // A newer manifest has fewer steps, or none.
             return Ok(Some(MonitorEnd::Complete(object)));
         };
         let pods = match self.work.canary_pods(&object).await? {
             Ok(pods) => pods,
             Err(error) => {
-                let told = format!("its ReplicaSets can't be read: {error}");
+                let told = format!("its pods can't be counted: {error}");
                 return self.wait_for_step(live, WaitingOn::Pods, &told).await;
             }
         };
-        let wanted = lock.pods.min(self.work.replicas(&object));
-        let next = next_move(wanted, pods, lock.is_first_held_by(&object), object["spec"]["paused"] == true);
+        let wanted = lock.new_pods();
+        let next = next_move(&lock, pods, lock.is_first_held_by(&object), object["spec"]["paused"] == true);
         if next == CanaryMove::Unpause && !lock.paused {
             let told = "paused by somebody else; belay resume lets it go on";
             return self.wait_for_step(live, WaitingOn::Resume, told).await;
@@ -99,6 +99,12 @@ impl HealthMonitor<'_> {
             && let Some(end) = self.write_lock(&object, is_paused).await?
         {
             return Ok(Some(end));
+        }
+        if next == CanaryMove::Wait
+            && let Err(error) = self.work.replace_on_nodes(&object, &lock).await?
+        {
+            let told = format!("an old pod of a node can't be deleted: {error}");
+            return self.wait_for_step(live, WaitingOn::Pods, &told).await;
         }
         let is_ready = next == CanaryMove::Ready;
         if is_ready && self.bake.running().is_none() {
@@ -142,8 +148,8 @@ impl HealthMonitor<'_> {
         self.look_waiting(waiting, live).await
     }
 
-    /// Watches the pods of a step that were ready. Returns its end when its time is over, or a person lets it go on, or it has
-    /// shown a failure.
+    /// Watches the pods of a step that were ready. Returns its end when its time is over, or a person lets it go on, or its
+    /// analyses have proved enough, or it has shown a failure.
     async fn watch_step(
         &mut self,
         live: &Compact,
@@ -159,10 +165,16 @@ impl HealthMonitor<'_> {
             return Ok(Some(end));
         }
         let is_over = self.work.context.clock.steady() >= ends;
-        if !is_over && promoted.is_none() {
+        let by_person = promoted.is_some();
+        let promotion = match promoted {
+            Some(promoted) => Some(format!("promoted by {}", promoted.person())),
+            None if is_over => None,
+            None => self.promoted_early().map(|proof| format!("{PROMOTED_EARLY}{proof}")),
+        };
+        if promotion.is_none() && !is_over {
             return self.look_at_pods(live).await;
         }
-        if promoted.is_none() && !self.bake.takes_last_look(Instant::now()) {
+        if !by_person && !self.bake.takes_last_look(Instant::now()) {
             return Ok(None);
         }
         self.look_at_pods.0 = Instant::now() + LOOK_WHILE_BAKING;
@@ -170,12 +182,12 @@ impl HealthMonitor<'_> {
             return Ok(Some(end));
         }
         let is_unsure = self.bake.running().is_some_and(Bake::is_unsure);
-        let may_go_on = promoted.is_some() || self.undecided().is_none();
+        let may_go_on = by_person || self.undecided().is_none();
         if !is_ready || is_unsure || !may_go_on {
             return Ok(None);
         }
-        if let Some(promoted) = promoted {
-            self.work.step(StepKind::Note, &format!("promoted by {}", promoted.person())).await?;
+        if let Some(promotion) = promotion {
+            self.work.step(StepKind::Note, &promotion).await?;
         }
         info!(object = %self.work.planned.wanted.key, "the step of its canary is over");
         Ok(Some(MonitorEnd::Complete(Arc::new(live.read()))))

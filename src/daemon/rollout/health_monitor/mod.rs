@@ -17,9 +17,10 @@ use self::analysis::Analyses;
 use self::bake::BakeProgress;
 use self::canary::LockWrites;
 pub use self::next_state::sleep_until;
+use super::canary_progress::CanaryProgress;
 use super::rollout_task::{Cancelled, RolloutTask};
 use crate::cluster::{Backoff, ClusterError, EventKind, ObservedWorkload};
-use crate::daemon::publish::status::{UnderWay, put_or_remove, set};
+use crate::daemon::publish::status::{UnderWay, WatchedUntil, put_or_remove, set};
 use belay_core::manifest::Compact;
 use belay_core::rollout::health::Fault;
 use belay_core::rollout::{
@@ -402,6 +403,19 @@ impl<'a> HealthMonitor<'a> {
         }
     }
 
+    /// Returns until when its ready pods are watched.
+    fn watched(&self) -> Option<WatchedUntil> {
+        let (ends, clock) = (self.bake.ends()?, &self.work.context.clock);
+        let waits_for_person = |canary: &CanaryProgress| {
+            let is_timed = canary.step().is_some_and(|step| step.time.is_some());
+            !is_timed || (clock.steady() >= ends && self.undecided().is_some())
+        };
+        match self.work.canary.as_deref().is_some_and(waits_for_person) {
+            true => Some(WatchedUntil::Person),
+            false => Some(WatchedUntil::Time(clock.shown(ends))),
+        }
+    }
+
     async fn publish(&mut self, waiting: &Waiting) -> Result<(), Cancelled> {
         let wanted = &self.work.planned.wanted;
         let under_way = UnderWay {
@@ -410,6 +424,7 @@ impl<'a> HealthMonitor<'a> {
             counters: waiting.counters.into(),
             message: waiting.message.clone(),
             until: waiting.until.map(|due| self.work.context.clock.shown(due)),
+            watched: self.watched(),
             in_the_way: None,
             wrong: None,
         };

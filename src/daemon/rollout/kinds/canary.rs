@@ -1,4 +1,4 @@
-//! A Deployment whose manifest asks for a canary: each step is one write with its locks, and the last write is the manifest
+//! A workload whose manifest asks for a canary: each step is one write with its locks, and the last write is the manifest
 //! as it is. [`belay_core::rollout::canary`] says what the locks do.
 
 use std::sync::Arc;
@@ -10,10 +10,9 @@ use crate::cluster::{ClusterError, Mode};
 use crate::daemon::rollout::canary_progress::CanaryProgress;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use belay_core::manifest::Compact;
-use belay_core::rollout::canary::{CanaryLock, CanaryPods, CanarySteps, has_its_pods};
+use belay_core::rollout::canary::{CanaryKind, CanaryLock, CanaryMark, CanaryPods, CanarySteps, why_without_steps};
 use belay_core::rollout::{
-    Baseline, Reason, ReasonCode, TemplateMarks, Trigger, Workload, body, keeps_template, marks, same_template,
-    template,
+    Baseline, Reason, ReasonCode, TemplateMarks, Trigger, body, keeps_template, marks, same_template, template,
 };
 
 /// The answer to a try of the first step.
@@ -29,20 +28,21 @@ enum CanaryTry {
 impl RolloutTask {
     /// Returns true when the manifest asks for a canary, or one may be under way.
     pub fn may_have_canary(&self) -> bool {
-        let is_deployment = Workload::of(&self.planned.wanted.key) == Some(Workload::Deployment);
-        is_deployment && !self.apply.creates && !self.apply.keeps_hold && !self.apply.restores_held
+        let is_of_kind = CanaryKind::of_key(&self.planned.wanted.key).is_some();
+        is_of_kind && !self.apply.creates && !self.apply.keeps_hold && !self.apply.restores_held
     }
 
-    /// Returns true when the live Deployment may have the locks of a canary.
+    /// Returns true when the live workload may have the locks of a canary.
     pub fn may_be_locked(&self) -> bool {
         let (wanted, is_continued) = (&self.planned.wanted, self.resume.continues_rollout);
-        Workload::of(&wanted.key) == Some(Workload::Deployment)
+        CanaryKind::of_key(&wanted.key).is_some()
             && (is_continued || marks::annotation(&wanted.manifest.value(), marks::CANARY).is_some())
     }
 
     /// Begins the canary that the manifest asks for, or takes up the one that is under way. Returns why it can't, if the cluster
     /// does not keep its locks.
     pub async fn begin_canary(&mut self) -> Result<Option<Reason>, Cancelled> {
+        let Some(kind) = CanaryKind::of_key(&self.planned.wanted.key) else { return Ok(None) };
         let steps = CanarySteps::of(&self.planned.wanted.manifest.value());
         if !self.apply.rolls_out {
             if let Some(live) = self.read().await? {
@@ -54,12 +54,11 @@ impl RolloutTask {
             return Ok(None);
         }
         let Some(live) = self.read().await? else { return Ok(None) };
-        let replicas = self.replicas(&live);
-        if replicas == 0 || !has_its_pods(&live, replicas) {
-            info!(object = %self.planned.wanted.key, "no canary: it has fewer available pods than its strategy promises");
+        let canary = CanaryProgress::at(kind, steps, 1, self.replicas(&live), self.apply.body.clone());
+        if let Some(why) = why_without_steps(&canary.lock, &live) {
+            info!(object = %self.planned.wanted.key, "no canary: {why}");
             return Ok(None);
         }
-        let canary = CanaryProgress::at(steps, 1, replicas, self.apply.body.clone());
         match Box::pin(self.try_canary(&canary, &live)).await? {
             CanaryTry::Fits => {}
             CanaryTry::Unneeded => {
@@ -74,13 +73,13 @@ impl RolloutTask {
         Ok(None)
     }
 
-    /// Takes up the canary that is under way on the live Deployment, if one is.
+    /// Takes up the canary that is under way on the live workload, if one is.
     pub fn resume_canary(&mut self, live: &Value) {
         let Some(lock) = CanaryLock::on(live).filter(|_| self.may_have_canary()) else { return };
         let (wanted, source) = (&self.planned.wanted, &self.context.config.name);
         let whole = Compact::of(&body(&wanted.value(), source, &TemplateMarks::on(live), None));
         let steps = CanarySteps::of(&wanted.manifest.value());
-        let mut canary = CanaryProgress::at(steps, lock.mark.step, self.replicas(live), whole);
+        let mut canary = CanaryProgress::at(lock.kind, steps, lock.mark.step, self.replicas(live), whole);
         canary.lock.paused = lock.paused;
         if canary.step().is_none() {
             // It goes on to all pods; until then the locks stay as they are.
@@ -91,11 +90,12 @@ impl RolloutTask {
         self.resume.continues_rollout = true;
     }
 
-    /// Returns the number of pods that the Deployment is to have: its manifest's, else the one that an autoscaler sets.
+    /// Returns the number of pods that the workload is to have: its manifest's, else the one that an autoscaler sets.
     pub fn replicas(&self, live: &Value) -> i64 {
-        let of = |object: &Value| object["spec"]["replicas"].as_i64();
-        let own = of(&self.planned.wanted.manifest.value());
-        own.filter(|_| !self.planned.wanted.ignored_fields.leaves_replicas()).or_else(|| of(live)).unwrap_or(1)
+        let own = self.planned.wanted.manifest.value()["spec"]["replicas"].as_i64();
+        own.filter(|_| !self.planned.wanted.ignored_fields.leaves_replicas())
+            .or_else(|| CanaryKind::wanted_pods(live))
+            .unwrap_or(1)
     }
 
     /// Tries the first step: the object as the server would make it has the locks, and a template that neither has pods already
@@ -112,9 +112,10 @@ impl RolloutTask {
             return Ok(CanaryTry::Unneeded);
         }
         let present = template(&would_be).cloned().unwrap_or_default();
-        // A correction brings back what was good.
+        // A correction brings back what was good, and so does a commit that ends a canary.
         let was_good = || context.last_good(key).is_some_and(|good| same_template(&good.template, &present));
-        if matches!(self.planned.wanted.trigger, Trigger::Drift(_)) && was_good() {
+        let comes_back = matches!(self.planned.wanted.trigger, Trigger::Drift(_)) || CanaryMark::on(live).is_some();
+        if comes_back && was_good() {
             return Ok(CanaryTry::Unneeded);
         }
         let keepers = match self.until_served(key, || context.cluster.revision_keepers(key, live)).await? {
@@ -129,31 +130,41 @@ impl RolloutTask {
             return Ok(CanaryTry::Unneeded);
         }
         if !canary.lock.is_first_held_by(&would_be) {
-            let message = "its canary can't begin: source.ignore, or a webhook of the cluster, changes its strategy, \
-                           minReadySeconds or progressDeadlineSeconds";
+            let message = format!(
+                "its canary can't begin: source.ignore, or a webhook of the cluster, changes its {}",
+                canary.lock.kind.locked_fields()
+            );
             return Ok(CanaryTry::Refused(Reason::new(ReasonCode::InvalidManifest, message)));
         }
         Ok(CanaryTry::Fits)
     }
 
-    /// Returns the new pods of the canary, by the ReplicaSets; `Err` if those can't be read.
+    /// Returns the locks of the present step, where the live workload is to have as many pods as it is by now. `None` where no
+    /// canary is under way.
+    pub fn present_lock(&mut self, live: &Value) -> Option<CanaryLock> {
+        let replicas = self.replicas(live);
+        let lock = &mut self.canary.as_mut()?.lock;
+        lock.replicas = replicas;
+        Some(*lock)
+    }
+
+    /// Returns the new pods of the canary; `Err` if they can't be read.
     pub async fn canary_pods(&self, live: &Value) -> Result<Result<CanaryPods, ClusterError>, Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
         let ask = || async {
             let _room = context.requests.room().await;
-            context.cluster.revision_keepers(key, live).await
+            context.cluster.revision_pods(key, live).await
         };
-        let keepers = match self.until_served(key, ask).await? {
-            Ok(keepers) => keepers,
+        let revisions = match self.until_served(key, ask).await? {
+            Ok(revisions) => revisions,
             Err(error) => return Ok(Err(error)),
         };
-        let present = template(live).cloned().unwrap_or_default();
         let mut pods = CanaryPods::default();
-        for keeper in keepers.iter().filter(|keeper| keeps_template(keeper, &present)) {
-            pods.desired += count(keeper, "/spec/replicas");
-            pods.current += count(keeper, "/status/replicas");
-            pods.ready += count(keeper, "/status/readyReplicas");
-            pods.available += count(keeper, "/status/availableReplicas");
+        for revision in revisions.iter().filter(|revision| revision.present) {
+            pods.desired += revision.desired;
+            pods.current += revision.updated;
+            pods.ready += revision.ready;
+            pods.available += revision.available;
         }
         Ok(Ok(pods))
     }
@@ -175,8 +186,9 @@ impl RolloutTask {
         let Some(canary) = self.canary.take() else { return Ok(None) };
         let next = canary.lock.mark.step.saturating_add(1);
         if canary.steps.step(next).is_some() {
+            let kind = canary.lock.kind;
             let CanaryProgress { steps, whole, .. } = *canary;
-            let canary = CanaryProgress::at(steps, next, self.replicas(live), whole);
+            let canary = CanaryProgress::at(kind, steps, next, self.replicas(live), whole);
             self.apply.body = canary.body();
             self.canary = Some(Box::new(canary));
             self.tell_step(Some(live)).await?;
@@ -193,7 +205,7 @@ impl RolloutTask {
 
     async fn tell_step(&self, live: Option<&Value>) -> Result<(), Cancelled> {
         let Some(canary) = &self.canary else { return Ok(()) };
-        let pods = canary.lock.pods;
+        let pods = canary.lock.new_pods();
         let text = format!("{}: {pods} new pod{}", canary.words(), if pods == 1 { "" } else { "s" });
         info!(object = %self.planned.wanted.key, commit = self.planned.wanted.commit.id.short(), "{text}");
         self.note_step(live, &text).await

@@ -336,6 +336,7 @@ fn told(work: &RolloutTask, outcome: Outcome, line: &str, counters: Counters) {
         counters: counters.into(),
         message: line.to_owned(),
         until: None,
+        watched: None,
         in_the_way: None,
         wrong: None,
     };

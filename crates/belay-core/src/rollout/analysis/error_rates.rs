@@ -5,11 +5,14 @@
 //! of six larger rates a likelihood ratio against `θ0` is kept. Their mean exceeds `1 / false_alarm` with a probability of at
 //! most `false_alarm`, however often it is looked at (Ville's inequality).
 //!
+//! The other way round, the same test shows that the new pods are not `prove` times worse: the likelihood ratios are those of six
+//! smaller rates against `prove·new / (prove·new + old)`.
+//!
 //! This holds for answers that fail independently of each other. Errors come in bursts, and each ratio is taken to the power of
 //! `1 / dispersion`: the variance of the bad answers, of a pod or of all, between two looks, in terms of their mean. So a burst
 //! counts as about one bad answer. That is a rule of thumb; the tests simulate it.
 
-/// The rates that the test looks for, in terms of the one that is tolerated.
+/// The rates that the test looks for, in terms of the one that is tolerated; and the one that is to be disproved in terms of them.
 const ALTERNATIVES: [f64; 6] = [1.6, 2.4, 4.0, 8.0, 24.0, 80.0];
 
 /// The answers of one pod between two looks.
@@ -86,11 +89,14 @@ const CAUTION: f64 = 1.5;
 /// The largest evidence. A number must be one that can be written down.
 const MOST_EVIDENCE: f64 = 1e300;
 
+type Ratios = [f64; ALTERNATIVES.len()];
+
 /// The state of the test.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ErrorRateTest {
-    /// The logarithm of the likelihood ratio of each alternative.
-    ratios: [f64; ALTERNATIVES.len()],
+    /// The logarithm of the likelihood ratio of each alternative: of the larger rates, and of the smaller ones.
+    worse: Ratios,
+    better: Ratios,
     /// The answers that were compared, and those that wait for answers of the other side: counters are scraped more rarely than
     /// they are looked at.
     new: AnswerGroup,
@@ -125,9 +131,9 @@ impl AnswerGroup {
 }
 
 impl ErrorRateTest {
-    /// Takes in the answers of the new and of the old pods between two looks. Returns true when they were compared: both sides
-    /// had answers since the last comparison.
-    pub fn look(&mut self, new: AnswerSums, old: AnswerSums, tolerate: f64) -> bool {
+    /// Takes in the answers of the new and of the old pods between two looks. `prove` is the rate, in terms of the old one, that
+    /// is to be disproved. Returns true when they were compared: both sides had answers since the last comparison.
+    pub fn look(&mut self, new: AnswerSums, old: AnswerSums, tolerate: f64, prove: Option<f64>) -> bool {
         self.new.waiting.add(new);
         self.old.waiting.add(old);
         if self.new.waiting.total <= 0.0 || self.old.waiting.total <= 0.0 {
@@ -136,13 +142,19 @@ impl ErrorRateTest {
         let (new, old) = (self.new.compare(), self.old.compare());
         self.comparisons += 1.0;
         let new_share = |rate: f64| rate * new.total / (rate * new.total + old.total);
-        let harmless = new_share(tolerate);
-        for (ratio, alternative) in self.ratios.iter_mut().zip(ALTERNATIVES) {
-            let worse = new_share(tolerate * alternative);
-            *ratio += new.bad * (worse / harmless).ln();
-            if old.bad > 0.0 {
-                *ratio += old.bad * ((1.0 - worse) / (1.0 - harmless)).ln();
+        let weigh = |ratios: &mut Ratios, assumed: f64, other: fn(f64, f64) -> f64| {
+            let share = new_share(assumed);
+            for (ratio, alternative) in ratios.iter_mut().zip(ALTERNATIVES) {
+                let other = new_share(other(assumed, alternative));
+                *ratio += new.bad * (other / share).ln();
+                if old.bad > 0.0 {
+                    *ratio += old.bad * ((1.0 - other) / (1.0 - share)).ln();
+                }
             }
+        };
+        weigh(&mut self.worse, tolerate, |assumed, alternative| assumed * alternative);
+        if let Some(prove) = prove {
+            weigh(&mut self.better, prove, |assumed, alternative| assumed / alternative);
         }
         true
     }
@@ -150,8 +162,19 @@ impl ErrorRateTest {
     /// Returns the evidence that the new pods are worse than is tolerated: how much likelier the answers are if they are.
     #[must_use]
     pub fn evidence(&self) -> f64 {
+        self.mean_of(&self.worse)
+    }
+
+    /// Returns the proof that the new pods are not as bad as is to be disproved: how much likelier the answers are if they are not.
+    #[must_use]
+    pub fn proof(&self) -> f64 {
+        self.mean_of(&self.better)
+    }
+
+    /// Returns the mean of likelihood ratios.
+    fn mean_of(&self, ratios: &Ratios) -> f64 {
         let dispersion = self.new.dispersion(self.comparisons).max(self.old.dispersion(self.comparisons));
-        let sum: f64 = self.ratios.iter().map(|ratio| (ratio / dispersion).exp()).sum();
+        let sum: f64 = ratios.iter().map(|ratio| (ratio / dispersion).exp()).sum();
         if sum.is_nan() { 0.0 } else { (sum / ALTERNATIVES.len() as f64).min(MOST_EVIDENCE) }
     }
 

@@ -130,9 +130,12 @@ impl Measurement {
     pub fn numbers(&self) -> String {
         match &self.measured {
             Measured::Answers(PodAnswers { new, old }) => {
-                let evidence = self.evidence.map(evidence_for_people).unwrap_or_default();
+                let shown = |name: &str, number: Option<f64>| {
+                    number.map(|number| ratio_for_people(name, number)).unwrap_or_default()
+                };
+                let (evidence, proof) = (shown("evidence", self.evidence), shown("proof", self.proof));
                 let of = |sums: &AnswerSums| format!("{} bad of {}", rounded(sums.bad), rounded(sums.total));
-                format!("{} new, {} old{evidence}", of(new), of(old))
+                format!("{} new, {} old{evidence}{proof}", of(new), of(old))
             }
             Measured::Value { value, requests: Some(requests) } => {
                 format!("{}, of {} requests", rounded(*value), rounded(*requests))
@@ -143,8 +146,8 @@ impl Measurement {
     }
 }
 
-fn evidence_for_people(evidence: f64) -> String {
-    if evidence < 1e6 { format!(", evidence {evidence:.2}") } else { format!(", evidence {evidence:.0e}") }
+fn ratio_for_people(name: &str, ratio: f64) -> String {
+    if ratio < 1e6 { format!(", {name} {ratio:.2}") } else { format!(", {name} {ratio:.0e}") }
 }
 
 impl Measured {
@@ -188,4 +191,10 @@ pub struct Measurement {
     /// `1 / false_alarm` on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<f64>,
+    /// The proof that the new pods are not `prove` times worse, of all looks until then; it is proved from `1 / false_alarm` on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<f64>,
+    /// The step of the canary in which it looked; absent within the bake time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<usize>,
 }

@@ -2,9 +2,13 @@
 
 mod counters;
 mod error_rates;
+mod guard;
 mod measurement;
 mod pod_pattern;
+mod power;
+mod promotion;
 mod query_template;
+mod random;
 mod rule;
 mod sample;
 mod verification;
@@ -15,12 +19,15 @@ use serde::{Deserialize, Serialize};
 
 pub use counters::CounterIncreases;
 pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
+pub use guard::{Guard, GuardedTime, LOOKS};
 pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};
+pub use power::{LookTimes, Power, Traffic, power};
+pub use promotion::{EarlyVote, PROMOTED_EARLY, promoted_early};
 pub use query_template::{QueryTemplate, QueryValues};
 pub use rule::AnalysisRule;
 pub use sample::{Sample, worst_value};
-pub use verification::{VerifiedAnalysis, verify};
+pub use verification::{VerifiedAnalysis, unproved, verify};
 
 /// The most analyses of one workload.
 pub const ANALYSES: usize = 12;
@@ -61,14 +68,28 @@ pub struct Analysis {
     since_compared: u32,
     /// The last measurement.
     last: Option<Measurement>,
+    /// The step of the canary in which it looks, and what it has compared in that.
+    step: Option<usize>,
+    in_step: promotion::ComparedInStep,
 }
 
 impl Analysis {
     /// Returns an analysis of this name, with this hash of its queries, that has measured nothing yet.
     #[must_use]
     pub fn new((name, queries): (String, String), rule: AnalysisRule, on_none: OnNone) -> Analysis {
-        let test = ErrorRateTest::default();
-        Analysis { name, queries, rule, on_none, test, in_a_row: 0, without_verdict: 0, since_compared: 0, last: None }
+        Analysis {
+            name,
+            queries,
+            rule,
+            on_none,
+            test: ErrorRateTest::default(),
+            in_a_row: 0,
+            without_verdict: 0,
+            since_compared: 0,
+            last: None,
+            step: None,
+            in_step: promotion::ComparedInStep::default(),
+        }
     }
 
     /// Returns an analysis that has measured this already, in this order: of a rollout that goes on, or one that is verified.
@@ -82,9 +103,18 @@ impl Analysis {
         let mut analysis = Analysis::new(names.clone(), rule, on_none);
         let is_its = |known: &&Measurement| (&known.analysis, &known.queries) == (&names.0, &names.1);
         for known in measurements.iter().filter(is_its) {
+            analysis.enter(known.step);
             analysis.measure(known.measured.clone(), known.at);
         }
         analysis
+    }
+
+    /// Looks in this step of the canary from now on, or in none.
+    pub fn enter(&mut self, step: Option<usize>) {
+        if self.step != step {
+            self.step = step;
+            self.in_step = promotion::ComparedInStep::default();
+        }
     }
 
     /// Returns its name.
@@ -101,39 +131,16 @@ impl Analysis {
 
     /// Judges what a look has measured.
     pub fn measure(&mut self, measured: Measured, at: Timestamp) -> Measurement {
-        let (verdict, evidence) = match (&measured, self.rule) {
-            (Measured::Nothing { .. }, _) => (AnalysisVerdict::None, None),
-            (
-                Measured::Answers(PodAnswers { new, old }),
-                AnalysisRule::ErrorRate { tolerate, false_alarm, at_least },
-            ) => {
-                let is_compared = self.test.look(*new, *old, tolerate);
-                self.since_compared = if is_compared { 0 } else { self.since_compared.saturating_add(1) };
-                let evidence = self.test.evidence();
-                let has_enough = self.test.sums().0.total >= at_least;
-                let verdict = if has_enough && evidence >= 1.0 / false_alarm {
-                    AnalysisVerdict::Fail
-                } else if has_enough && self.since_compared < LOOKS_BETWEEN_SCRAPES {
-                    AnalysisVerdict::Pass
-                } else {
-                    AnalysisVerdict::None
-                };
-                (verdict, Some(evidence))
+        let verdict = match &measured {
+            Measured::Answers(answers) => self.compare(*answers),
+            Measured::Value { value, requests } => self.verdict_of_value(*value, *requests),
+            Measured::Nothing { .. } => AnalysisVerdict::None,
+        };
+        let (evidence, proof) = match (&measured, self.rule) {
+            (Measured::Answers(_), AnalysisRule::ErrorRate { prove, .. }) => {
+                (Some(self.test.evidence()), prove.map(|_| self.test.proof()))
             }
-            (Measured::Value { value, requests }, AnalysisRule::Bounds { min, max, at_least, .. }) => {
-                let is_low = min.is_some_and(|min| *value < min);
-                let is_high = max.is_some_and(|max| *value > max);
-                let verdict = if requests.is_some_and(|requests| requests < at_least) {
-                    AnalysisVerdict::None
-                } else if is_low || is_high {
-                    AnalysisVerdict::Fail
-                } else {
-                    AnalysisVerdict::Pass
-                };
-                (verdict, None)
-            }
-            // The analysis had another rule when this was measured.
-            _ => (AnalysisVerdict::None, None),
+            _ => (None, None),
         };
         self.in_a_row = match verdict {
             AnalysisVerdict::Fail => self.in_a_row.saturating_add(1),
@@ -152,9 +159,44 @@ impl Analysis {
             rule: self.rule,
             measured,
             evidence,
+            proof,
+            step: self.step,
         };
         self.last = Some(measurement.clone());
         measurement
+    }
+
+    /// Takes in the answers of a look, and returns its verdict.
+    fn compare(&mut self, PodAnswers { new, old }: PodAnswers) -> AnalysisVerdict {
+        // Else the analysis had another rule when this was measured.
+        let AnalysisRule::ErrorRate { tolerate, false_alarm, at_least, prove } = self.rule else {
+            return AnalysisVerdict::None;
+        };
+        let before = self.test.sums().0.total;
+        let is_compared = self.test.look(new, old, tolerate, prove);
+        self.since_compared = if is_compared { 0 } else { self.since_compared.saturating_add(1) };
+        let compared = self.test.sums().0.total;
+        self.in_step.add(is_compared, compared - before);
+        if compared < at_least {
+            AnalysisVerdict::None
+        } else if self.test.evidence() >= 1.0 / false_alarm {
+            AnalysisVerdict::Fail
+        } else if self.since_compared < LOOKS_BETWEEN_SCRAPES {
+            AnalysisVerdict::Pass
+        } else {
+            AnalysisVerdict::None
+        }
+    }
+
+    fn verdict_of_value(&self, value: f64, requests: Option<f64>) -> AnalysisVerdict {
+        let AnalysisRule::Bounds { min, max, at_least, .. } = self.rule else { return AnalysisVerdict::None };
+        if requests.is_some_and(|requests| requests < at_least) {
+            AnalysisVerdict::None
+        } else if min.is_some_and(|min| value < min) || max.is_some_and(|max| value > max) {
+            AnalysisVerdict::Fail
+        } else {
+            AnalysisVerdict::Pass
+        }
     }
 
     /// Returns why the version is bad, as one sentence with its numbers; `None` if that is not shown.
@@ -178,16 +220,12 @@ impl Analysis {
     fn failed(&self, last: &Measurement) -> Option<String> {
         let name = &self.name;
         match (self.rule, &last.measured) {
-            (AnalysisRule::ErrorRate { tolerate, false_alarm, .. }, _) => {
-                let (new, old) = self.test.sums();
-                Some(format!(
-                    "analysis {name:?}: the new pods gave {}, the old ones {}; that is more than {tolerate} times the old error \
-                     rate, with a false alarm in at most {}% of harmless versions",
-                    of_all(new),
-                    of_all(old),
-                    rounded(false_alarm * 100.0)
-                ))
-            }
+            (AnalysisRule::ErrorRate { tolerate, false_alarm, .. }, _) => Some(format!(
+                "analysis {name:?}: {}; that is more than {tolerate} times the old error rate, with a false alarm in at most {}% of \
+                 harmless versions",
+                self.compared(),
+                rounded(false_alarm * 100.0)
+            )),
             (AnalysisRule::Bounds { min, max, failures, .. }, Measured::Value { value, .. })
                 if self.in_a_row >= failures =>
             {
@@ -201,6 +239,12 @@ impl Analysis {
             }
             _ => None,
         }
+    }
+
+    /// Returns the answers of both sides, for people.
+    fn compared(&self) -> String {
+        let (new, old) = self.test.sums();
+        format!("the new pods gave {}, the old ones {}", of_all(new), of_all(old))
     }
 
     /// Returns why it is not known yet if the version is good: the last look says nothing, or it failed, though not often enough
@@ -242,5 +286,9 @@ fn of_all(sums: AnswerSums) -> String {
     format!("{} bad answers of {} ({}%)", rounded(sums.bad), rounded(sums.total), rounded(sums.rate() * 100.0))
 }
 
+#[cfg(test)]
+mod comparison;
+#[cfg(test)]
+mod simulated;
 #[cfg(test)]
 mod tests;

@@ -17,10 +17,11 @@ pub struct PodPatterns {
     pub old: String,
 }
 
-/// Returns the names of a workload's pods. `present` is the name of a pod of its present template, if one can be seen: only by
-/// it the pods of a Deployment's revision are told from others.
+/// Returns the names of a workload's pods. `present` are the names of the pods of its present template, as far as they can be
+/// seen: by one of them the pods of a Deployment's revision are told from others. The names of other kinds say no revision: within
+/// a step of a canary each of them is meant.
 #[must_use]
-pub fn pod_patterns(key: &ObjectKey, present: Option<&str>) -> PodPatterns {
+pub fn pod_patterns(key: &ObjectKey, present: &[&str], is_step: bool) -> PodPatterns {
     let name = &key.name;
     let old = match Workload::of(key) {
         Some(Workload::StatefulSet) => format!("{}-[0-9]+", literal(name)),
@@ -29,8 +30,11 @@ pub fn pod_patterns(key: &ObjectKey, present: Option<&str>) -> PodPatterns {
         Some(Workload::ReplicationController) => generated(name, "([0-9a-f]{32}-)?"),
         _ => generated(name, ""),
     };
-    let prefix = present.and_then(|present| present.get(..present.len().checked_sub(5)?));
+    let prefix = present.first().and_then(|present| present.get(..present.len().checked_sub(5)?));
     let new = match (Workload::of(key), prefix) {
+        (Some(Workload::StatefulSet | Workload::DaemonSet), Some(_)) if is_step => {
+            present.iter().map(|name| literal(name)).collect::<Vec<String>>().join("|")
+        }
         (Some(Workload::StatefulSet), _) | (_, None) => old.clone(),
         (_, Some(prefix)) => format!("{}{RANDOM}{{5}}", literal(prefix)),
     };
@@ -65,7 +69,21 @@ mod tests {
         let text = |text: &str| text.to_owned();
         let group = if kind == "ReplicationController" { "" } else { "apps" };
         let key = ObjectKey { group: text(group), kind: text(kind), namespace: Some(text("shop")), name: text(name) };
-        pod_patterns(&key, present)
+        pod_patterns(&key, present.as_slice(), false)
+    }
+
+    #[test]
+    fn within_a_step_the_pods_of_a_set_are_named() {
+        let step = |kind: &str, present: &[&str]| {
+            let (group, name) = ("apps".to_owned(), "db.eu".to_owned());
+            pod_patterns(&ObjectKey { group, kind: kind.to_owned(), namespace: None, name }, present, true)
+        };
+        let set = step("StatefulSet", &["db.eu-3", "db.eu-12"]);
+        assert_eq!((set.new.as_str(), set.old.as_str()), ("db[.]eu-3|db[.]eu-12", "db[.]eu-[0-9]+"));
+        let web = step("Deployment", &["db.eu-5d4b9c-xv2kq", "db.eu-5d4b9c-xv2kr"]);
+        assert_eq!(web.new, format!("db[.]eu-5d4b9c-{RANDOM}{{5}}"));
+        let hidden = step("StatefulSet", &[]);
+        assert_eq!(hidden.new, hidden.old);
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub enum AnalysisRule {
         false_alarm: f64,
         /// The answers of the new pods below which nothing is known.
         at_least: f64,
+        /// A step of a canary ends early once it is proved that the new error rate is not so many times the old one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prove: Option<f64>,
     },
     /// A value has bounds.
     #[serde(rename_all = "camelCase")]

@@ -2,16 +2,19 @@
 
 use serde_json::Value;
 
-/// The pods of a Deployment that a canary looks at.
+use super::kind::CanaryKind;
+use super::lock::{CanaryLock, CanaryMark, is_others, partition};
+
+/// The pods of a workload that a canary looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CanaryPods {
-    /// New pods that the new ReplicaSet is to have.
+    /// New pods that there are to be, by the new ReplicaSet; of other kinds the locks say that.
     pub desired: i64,
-    /// New pods that it has.
+    /// New pods that are there.
     pub current: i64,
     /// New pods that are ready.
     pub ready: i64,
-    /// New pods that count as available: none, under the first lock.
+    /// New pods that count as available: none, under the first lock of a Deployment.
     pub available: i64,
 }
 
@@ -42,52 +45,91 @@ impl CanaryMove {
     }
 }
 
-/// Returns the next move of a step with `wanted` new pods. `is_locked` says that the first lock is as the step wants it.
+/// Returns the next move of a step under these locks. `is_locked` says that the first one is on the live workload, `is_paused`
+/// the second.
 #[must_use]
-pub fn next_move(wanted: i64, pods: CanaryPods, is_locked: bool, is_paused: bool) -> CanaryMove {
-    let has_them = pods.desired >= wanted;
-    match (is_locked, has_them, is_paused) {
-        (false, ..) => CanaryMove::Lock,
+pub fn next_move(lock: &CanaryLock, pods: CanaryPods, is_locked: bool, is_paused: bool) -> CanaryMove {
+    if !is_locked {
+        return CanaryMove::Lock;
+    }
+    let wanted = lock.new_pods();
+    let is_ready = pods.current >= wanted && pods.ready >= wanted;
+    if lock.kind != CanaryKind::Deployment {
+        return if is_ready { CanaryMove::Ready } else { CanaryMove::Wait };
+    }
+    match (pods.desired >= wanted, is_paused) {
         // The first lock does not hold yet.
-        (true, false, true) if pods.available > 0 => CanaryMove::Wait,
+        (false, true) if pods.available > 0 => CanaryMove::Wait,
         // An autoscaler has removed some of them.
-        (true, false, true) => CanaryMove::Unpause,
-        (true, false, false) => CanaryMove::Wait,
+        (false, true) => CanaryMove::Unpause,
+        (false, false) => CanaryMove::Wait,
         // Until they are there, the Deployment says why they can't be made; a paused one does not.
-        (true, true, false) if pods.current < wanted => CanaryMove::Wait,
-        (true, true, false) => CanaryMove::Pause,
-        (true, true, true) if pods.current >= wanted && pods.ready >= wanted => CanaryMove::Ready,
-        (true, true, true) => CanaryMove::Wait,
+        (true, false) if pods.current < wanted => CanaryMove::Wait,
+        (true, false) => CanaryMove::Pause,
+        (true, true) if is_ready => CanaryMove::Ready,
+        (true, true) => CanaryMove::Wait,
     }
 }
 
-/// Returns true when a live Deployment has as many available pods as its strategy promises. With fewer, the locks would keep its
-/// controller from making those that are missing: a fix comes without steps.
+/// Returns why a live workload is rolled out without steps, where its first one has these locks; `None` if it has its canary.
 #[must_use]
-pub fn has_its_pods(live: &Value, replicas: i64) -> bool {
-    let unavailable = match live.pointer("/spec/strategy/rollingUpdate/maxUnavailable") {
-        Some(Value::String(text)) => {
-            let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<i64>().ok()).unwrap_or_default();
-            replicas.saturating_mul(percent.clamp(0, 100)) / 100
-        }
-        Some(value) => value.as_i64().unwrap_or_default(),
-        None => replicas / 4,
+pub fn why_without_steps(lock: &CanaryLock, live: &Value) -> Option<&'static str> {
+    if lock.new_pods() == 0 {
+        return Some("it has too few pods for steps");
+    }
+    if !has_its_pods(lock, live) {
+        return Some("it has fewer available pods than its strategy promises");
+    }
+    let is_by_hand = partition(live) > 0 && CanaryMark::on(live).is_none() && is_others(lock.kind, live);
+    (lock.kind == CanaryKind::StatefulSet && is_by_hand).then_some("somebody has set its partition by hand")
+}
+
+/// Returns true when a live workload has as many available pods as its strategy promises. With fewer, the locks would keep its
+/// controller from making those that are missing: a fix comes without steps. A StatefulSet's controller may wait for any of them.
+fn has_its_pods(lock: &CanaryLock, live: &Value) -> bool {
+    let replicas = lock.replicas;
+    let unavailable = match (lock.kind, live.pointer("/spec/strategy/rollingUpdate/maxUnavailable")) {
+        (CanaryKind::StatefulSet, _) => 0,
+        (CanaryKind::DaemonSet, _) => max_unavailable(live, replicas),
+        (CanaryKind::Deployment, Some(value)) => hundredths(value, replicas) / 100,
+        (CanaryKind::Deployment, None) => replicas / 4,
     };
-    let available = live["status"]["availableReplicas"].as_i64().unwrap_or_default();
+    let status = &live["status"];
+    let available =
+        status["availableReplicas"].as_i64().or_else(|| status["numberAvailable"].as_i64()).unwrap_or_default();
     available > 0 && available >= replicas.saturating_sub(unavailable)
+}
+
+/// Returns the number of nodes that may be without an available pod of a live DaemonSet at once, out of all of its nodes: one
+/// unless it says otherwise.
+pub(super) fn max_unavailable(live: &Value, nodes: i64) -> i64 {
+    let said = live.pointer("/spec/updateStrategy/rollingUpdate/maxUnavailable");
+    said.map_or(1, |value| hundredths(value, nodes).saturating_add(99) / 100).max(1)
+}
+
+/// Returns a number of pods, or a percentage of them, times 100.
+fn hundredths(value: &Value, of: i64) -> i64 {
+    let Value::String(text) = value else { return value.as_i64().unwrap_or_default().saturating_mul(100) };
+    let percent = text.strip_suffix('%').and_then(|percent| percent.parse::<i64>().ok()).unwrap_or_default();
+    of.saturating_mul(percent.clamp(0, 100))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rollout::marks;
     use serde_json::json;
+
+    fn lock(kind: CanaryKind, pods: i64) -> CanaryLock {
+        CanaryLock { kind, mark: CanaryMark { step: 1, of: 2 }, pods, replicas: 4, paused: false }
+    }
 
     #[test]
     fn a_canary_needs_the_pods_that_the_strategy_promises() {
         let of = |unavailable: Value, available: i64| {
             let live = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": unavailable}}},
                 "status": {"availableReplicas": available}});
-            has_its_pods(&live, 4)
+            why_without_steps(&lock(CanaryKind::Deployment, 1), &live).is_none()
         };
         for (unavailable, available, expected) in [
             (json!(0), 4, true),
@@ -101,11 +143,75 @@ mod tests {
         ] {
             assert_eq!(of(unavailable.clone(), available), expected, "{unavailable} {available}");
         }
-        assert!(!has_its_pods(&json!({}), 4) && has_its_pods(&json!({"status": {"availableReplicas": 3}}), 4));
+        let by_default = |available: i64| {
+            let live = json!({"status": {"availableReplicas": available}});
+            why_without_steps(&lock(CanaryKind::Deployment, 1), &live).is_none()
+        };
+        assert!(!by_default(0) && by_default(3));
+    }
+
+    #[test]
+    fn a_stateful_set_is_rolled_out_in_steps_where_all_is_well() {
+        let others = json!([{"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:rollingUpdate":
+            {"f:partition": {}}}}}}]);
+        let set = |available: i64, partition: i64, managed: &Value, mark: Option<&str>| {
+            json!({"kind": "StatefulSet", "metadata": {"managedFields": managed, "annotations": {marks::CANARY_STEP: mark}},
+                "spec": {"replicas": 4, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}},
+                "status": {"availableReplicas": available}})
+        };
+        let (none, marked) = (json!([]), Some(r#"{"step":1,"of":2}"#));
+        for (case, pods, live, expected) in [
+            ("all is well", 1, set(4, 0, &none, None), ""),
+            ("nothing", 0, set(1, 0, &none, None), "it has too few pods for steps"),
+            (
+                "one is not available",
+                1,
+                set(3, 0, &none, None),
+                "it has fewer available pods than its strategy promises",
+            ),
+            ("a partition by hand", 1, set(4, 2, &others, None), "somebody has set its partition by hand"),
+            ("that of the manifest before", 1, set(4, 2, &none, None), ""),
+            ("that of a canary that is superseded", 1, set(4, 2, &others, marked), ""),
+        ] {
+            let why = why_without_steps(&lock(CanaryKind::StatefulSet, pods), &live);
+            assert_eq!(why.unwrap_or_default(), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_set_may_have_as_many_unavailable_pods_as_it_says() {
+        for (said, available, expected) in [
+            (Value::Null, 9, true),
+            (Value::Null, 8, false),
+            (json!(3), 7, true),
+            (json!("15%"), 8, true),
+            (json!("15%"), 7, false),
+            (json!(0), 9, true),
+        ] {
+            let live = json!({"kind": "DaemonSet", "spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": said}}},
+                "status": {"numberAvailable": available}});
+            let lock = CanaryLock { replicas: 10, ..lock(CanaryKind::DaemonSet, 1) };
+            assert_eq!(why_without_steps(&lock, &live).is_none(), expected, "{said} {available}");
+        }
+    }
+
+    #[test]
+    fn a_step_of_a_stateful_set_is_locked_and_becomes_ready() {
+        for (case, [current, ready], is_locked, expected) in [
+            ("nothing is there yet", [0, 0], true, CanaryMove::Wait),
+            ("they start", [2, 1], true, CanaryMove::Wait),
+            ("they are ready", [2, 2], true, CanaryMove::Ready),
+            ("more, of an autoscaler", [3, 3], true, CanaryMove::Ready),
+            ("somebody has changed the partition", [2, 2], false, CanaryMove::Lock),
+        ] {
+            let pods = CanaryPods { current, ready, ..CanaryPods::default() };
+            assert_eq!(next_move(&lock(CanaryKind::StatefulSet, 2), pods, is_locked, false), expected, "{case}");
+        }
     }
 
     #[test]
     fn a_step_is_locked_first_then_filled_then_paused() {
+        let two = lock(CanaryKind::Deployment, 2);
         let pods = |desired, ready| CanaryPods { desired, current: desired, ready, available: 0 };
         for (case, pods, is_locked, is_paused, expected) in [
             ("nothing is there yet", pods(0, 0), true, false, CanaryMove::Wait),
@@ -119,12 +225,12 @@ mod tests {
             ("somebody has resumed it and changed it", pods(5, 5), false, false, CanaryMove::Lock),
             ("an autoscaler made one more", pods(3, 3), true, true, CanaryMove::Ready),
         ] {
-            assert_eq!(next_move(2, pods, is_locked, is_paused), expected, "{case}");
+            assert_eq!(next_move(&two, pods, is_locked, is_paused), expected, "{case}");
         }
         let replaced = CanaryPods { desired: 2, current: 1, ready: 1, available: 0 };
-        assert_eq!(next_move(2, replaced, true, true), CanaryMove::Wait, "one went with its node");
-        assert_eq!(next_move(2, replaced, true, false), CanaryMove::Wait, "a quota has no room for one");
+        assert_eq!(next_move(&two, replaced, true, true), CanaryMove::Wait, "one went with its node");
+        assert_eq!(next_move(&two, replaced, true, false), CanaryMove::Wait, "a quota has no room for one");
         let available = CanaryPods { available: 1, ..pods(1, 1) };
-        assert_eq!(next_move(2, available, true, true), CanaryMove::Wait, "the controller would replace an old one");
+        assert_eq!(next_move(&two, available, true, true), CanaryMove::Wait, "the controller would replace an old one");
     }
 }

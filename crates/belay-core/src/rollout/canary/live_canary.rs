@@ -40,14 +40,15 @@ impl fmt::Display for LiveCanary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::canary::CanaryLock;
+    use crate::rollout::canary::{CanaryKind, CanaryLock};
     use crate::rollout::marks;
     use serde_json::json;
 
     #[test]
     fn only_a_step_without_a_time_waits_for_promotion() {
         let at = |step: usize| {
-            let lock = CanaryLock { mark: CanaryMark { step, of: 2 }, pods: 1, paused: true };
+            let mark = CanaryMark { step, of: 2 };
+            let lock = CanaryLock { kind: CanaryKind::Deployment, mark, pods: 1, replicas: 4, paused: true };
             let manifest = json!({"metadata": {"annotations": {marks::CANARY: "1 10m, 50% 0"}}, "spec": {}});
             LiveCanary::on(&lock.onto(manifest)).map(|canary| (canary.to_string(), canary.waits_for_promotion))
         };

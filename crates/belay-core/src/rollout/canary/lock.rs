@@ -1,17 +1,19 @@
-//! The locks of a canary: the fields of the Deployment by which Kubernetes' controller goes no further than the step.
+//! The locks of a canary: the fields of the workload by which Kubernetes' controller goes no further than the step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::kind::CanaryKind;
+use super::steps::CanarySteps;
 use crate::rollout::marks;
 
-/// No new pod counts as available before so many seconds: ten years.
+/// No new pod of a Deployment counts as available before so many seconds: ten years.
 const MIN_READY_SECONDS: i64 = 315_360_000;
 /// The deadline that the API server wants above that. belay judges a step by the manifest's own deadline.
 const DEADLINE_SECONDS: i64 = MIN_READY_SECONDS + 86_400;
 
-/// The step of a canary that is under way, as an annotation of the Deployment says it.
+/// The step of a canary that is under way, as an annotation of the workload says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CanaryMark {
     /// The step, counted from 1.
@@ -21,13 +23,18 @@ pub struct CanaryMark {
 }
 
 impl CanaryMark {
-    /// Returns the step of the canary of a live Deployment; `None` if none is under way. The annotation alone says nothing: an
+    /// Returns the step of the canary of a live workload; `None` if none is under way. The annotation alone says nothing: an
     /// undo with kubectl brings back the annotations of a revision, and anybody may write one.
     #[must_use]
     pub fn on(live: &Value) -> Option<CanaryMark> {
         let spec = &live["spec"];
-        let is_locked =
-            spec["minReadySeconds"] == MIN_READY_SECONDS || spec["progressDeadlineSeconds"] == DEADLINE_SECONDS;
+        let is_locked = match CanaryKind::of(live) {
+            CanaryKind::Deployment => {
+                spec["minReadySeconds"] == MIN_READY_SECONDS || spec["progressDeadlineSeconds"] == DEADLINE_SECONDS
+            }
+            CanaryKind::StatefulSet => partition(live) > 0,
+            CanaryKind::DaemonSet => spec["updateStrategy"]["type"] == "OnDelete",
+        };
         marks::read(live, marks::CANARY_STEP).filter(|_| is_locked)
     }
 }
@@ -35,55 +42,113 @@ impl CanaryMark {
 /// The locks of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CanaryLock {
+    /// The kind of the workload.
+    pub kind: CanaryKind,
     /// The step.
     pub mark: CanaryMark,
-    /// The number of new pods.
+    /// The number of new pods of the step.
     pub pods: i64,
-    /// True when the pods are there, and the controller is to do nothing more.
+    /// The number of pods that the workload is to have.
+    pub replicas: i64,
+    /// True when the pods of a Deployment are there, and the controller is to do nothing more.
     pub paused: bool,
 }
 
 impl CanaryLock {
-    /// Returns the locks of the canary that is under way on a live Deployment; `None` if none is.
+    /// Returns the locks of a step of a workload that is to have so many pods.
+    #[must_use]
+    pub fn of_step(kind: CanaryKind, steps: &CanarySteps, step: usize, replicas: i64) -> CanaryLock {
+        let mark = CanaryMark { step, of: steps.count() };
+        CanaryLock { kind, mark, pods: steps.pods(step, replicas), replicas, paused: false }
+    }
+
+    /// Returns the locks of the canary that is under way on a live workload; `None` if none is.
     #[must_use]
     pub fn on(live: &Value) -> Option<CanaryLock> {
-        let mark = CanaryMark::on(live)?;
-        let pods = live.pointer("/spec/strategy/rollingUpdate/maxSurge").and_then(Value::as_i64).unwrap_or(1);
-        Some(CanaryLock { mark, pods: pods.max(1), paused: live["spec"]["paused"] == true })
+        let (mark, kind) = (CanaryMark::on(live)?, CanaryKind::of(live));
+        let replicas = CanaryKind::wanted_pods(live).unwrap_or(1);
+        let pods = match kind {
+            CanaryKind::Deployment => {
+                live.pointer("/spec/strategy/rollingUpdate/maxSurge").and_then(Value::as_i64).unwrap_or(1).max(1)
+            }
+            CanaryKind::StatefulSet => replicas.saturating_sub(partition(live)),
+            CanaryKind::DaemonSet => live["status"]["updatedNumberScheduled"].as_i64().unwrap_or_default(),
+        };
+        Some(CanaryLock { kind, mark, pods, replicas, paused: live["spec"]["paused"] == true })
+    }
+
+    /// Returns the number of new pods that there are to be: those of the step, as far as there are so many.
+    #[must_use]
+    pub fn new_pods(&self) -> i64 {
+        self.pods.min(self.kind.most_new(self.replicas))
     }
 
     /// Returns a body with the locks in place of the manifest's own fields.
     #[must_use]
     pub fn onto(&self, mut body: Value) -> Value {
-        if let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) {
-            spec.extend(self.fields());
+        if let Some(spec) = body.get_mut("spec").filter(|spec| spec.is_object()) {
+            self.lock(spec);
         }
         marks::say(&mut body["metadata"], "annotations", marks::CANARY_STEP, Some(&marks::written(&self.mark)));
         body
     }
 
-    /// Returns true when a live Deployment has the locks of this step. `paused` is the second one, and not compared.
+    /// Returns true when a live workload has the locks of this step. `paused` is the second one of a Deployment, and not compared.
     #[must_use]
     pub fn is_first_held_by(&self, live: &Value) -> bool {
-        let spec = &live["spec"];
-        self.fields().iter().filter(|(name, _)| *name != "paused").all(|(name, value)| spec[name] == *value)
-            && CanaryMark::on(live) == Some(self.mark)
+        CanaryLock { paused: false, ..*self }.onto(live.clone()) == *live
     }
 
-    fn fields(&self) -> Map<String, Value> {
-        let surge = json!({"maxSurge": self.pods, "maxUnavailable": 0});
-        let mut fields = Map::new();
-        fields.insert("strategy".to_owned(), json!({"type": "RollingUpdate", "rollingUpdate": surge}));
-        fields.insert("minReadySeconds".to_owned(), MIN_READY_SECONDS.into());
-        fields.insert("progressDeadlineSeconds".to_owned(), DEADLINE_SECONDS.into());
-        if self.paused {
-            fields.insert("paused".to_owned(), true.into());
+    /// Returns the number of pods of a StatefulSet that keep their revision.
+    fn partition(&self) -> i64 {
+        self.replicas.saturating_sub(self.new_pods()).max(0)
+    }
+
+    fn lock(&self, spec: &mut Value) {
+        match self.kind {
+            CanaryKind::Deployment => {
+                let surge = json!({"maxSurge": self.pods, "maxUnavailable": 0});
+                spec["strategy"] = json!({"type": "RollingUpdate", "rollingUpdate": surge});
+                spec["minReadySeconds"] = MIN_READY_SECONDS.into();
+                spec["progressDeadlineSeconds"] = DEADLINE_SECONDS.into();
+                if self.paused {
+                    spec["paused"] = true.into();
+                }
+            }
+            CanaryKind::StatefulSet => {
+                let strategy = object_in(spec, "updateStrategy");
+                strategy["type"] = "RollingUpdate".into();
+                object_in(strategy, "rollingUpdate")["partition"] = self.partition().into();
+            }
+            CanaryKind::DaemonSet => object_in(spec, "updateStrategy")["type"] = "OnDelete".into(),
         }
-        fields
     }
 }
 
-/// Returns a body of the manifest with the locks of the canary that is under way on a live Deployment, if one is: they are no
+/// Returns the partition of a live StatefulSet; 0 where its controller replaces all pods, or none.
+pub(super) fn partition(live: &Value) -> i64 {
+    let strategy = &live["spec"]["updateStrategy"];
+    let partition = strategy["rollingUpdate"]["partition"].as_i64().filter(|_| strategy["type"] == "RollingUpdate");
+    partition.unwrap_or_default()
+}
+
+/// Returns the object of that name in another, which is made if there is none.
+fn object_in<'a>(parent: &'a mut Value, name: &str) -> &'a mut Value {
+    let value = &mut parent[name];
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value
+}
+
+/// Sets a field of an object that does not have it.
+fn default_in(object: &mut Value, name: &str, default: Value) {
+    if object.get(name).is_none() {
+        object[name] = default;
+    }
+}
+
+/// Returns a body of the manifest with the locks of the canary that is under way on a live workload, if one is: they are no
 /// drift.
 #[must_use]
 pub fn keep_lock(body: Value, live: &Value) -> Value {
@@ -93,117 +158,53 @@ pub fn keep_lock(body: Value, live: &Value) -> Value {
     }
 }
 
-/// Returns a body that takes the locks of a live Deployment off where another manager has them, too: a person may have made it
+/// Returns a body that takes the locks of a live workload off where another manager has them, too: a person may have made it
 /// anew from what was live (`kubectl replace --force`), and an apply leaves the fields of others.
 #[must_use]
 pub fn take_off_locks(mut body: Value, live: &Value) -> Value {
-    let is_whole = |fields: &Value| {
-        ["/f:spec/f:minReadySeconds", "/f:spec/f:progressDeadlineSeconds"]
-            .iter()
-            .all(|path| fields.pointer(path).is_some())
+    let kind = CanaryKind::of(live);
+    let is_locked = match kind {
+        CanaryKind::Deployment => live["spec"]["minReadySeconds"] == MIN_READY_SECONDS,
+        CanaryKind::StatefulSet | CanaryKind::DaemonSet => CanaryMark::on(live).is_some(),
     };
-    let managers = live["metadata"]["managedFields"].as_array().into_iter().flatten();
-    let mut others = managers.filter(|entry| entry["manager"] != marks::FIELD_MANAGER);
-    let is_locked = live["spec"]["minReadySeconds"] == MIN_READY_SECONDS;
-    if !is_locked || !others.any(|entry| is_whole(&entry["fieldsV1"])) {
+    let Some(spec) = body.get_mut("spec").filter(|spec| spec.is_object()) else { return body };
+    if !is_locked || !is_others(kind, live) {
         return body;
     }
-    let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };
-    let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
-    for (name, default) in [
-        ("minReadySeconds", 0.into()),
-        ("progressDeadlineSeconds", 600.into()),
-        ("strategy", rolling),
-        ("paused", false.into()),
-    ] {
-        spec.entry(name).or_insert(default);
+    match kind {
+        CanaryKind::Deployment => {
+            let rolling =
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
+            for (name, default) in [
+                ("minReadySeconds", 0.into()),
+                ("progressDeadlineSeconds", 600.into()),
+                ("strategy", rolling),
+                ("paused", false.into()),
+            ] {
+                default_in(spec, name, default);
+            }
+        }
+        CanaryKind::StatefulSet => {
+            let strategy = object_in(spec, "updateStrategy");
+            default_in(strategy, "type", "RollingUpdate".into());
+            default_in(object_in(strategy, "rollingUpdate"), "partition", 0.into());
+        }
+        CanaryKind::DaemonSet => default_in(object_in(spec, "updateStrategy"), "type", "RollingUpdate".into()),
     }
     body
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn manifest() -> Value {
-        json!({"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 5, "minReadySeconds": 3,
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}, "template": {"a": 1}}})
-    }
-
-    fn lock(paused: bool) -> CanaryLock {
-        CanaryLock { mark: CanaryMark { step: 1, of: 2 }, pods: 2, paused }
-    }
-
-    #[test]
-    fn a_locked_deployment_gets_no_more_new_pods_and_keeps_its_old_ones() {
-        let open = lock(false).onto(manifest());
-        let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}});
-        assert_eq!(open["spec"]["strategy"], rolling);
-        let seconds = |field: &str| open["spec"][field].as_i64().unwrap();
-        assert!(seconds("minReadySeconds") > 7 * 365 * 86_400);
-        assert!(seconds("progressDeadlineSeconds") > seconds("minReadySeconds"), "the API server wants that");
-        assert!(seconds("progressDeadlineSeconds") < i64::from(i32::MAX));
-        assert_eq!((open["spec"].get("paused"), &open["spec"]["replicas"]), (None, &json!(5)));
-        assert_eq!(lock(true).onto(manifest())["spec"]["paused"], true);
-        assert_eq!(CanaryMark::on(&open), Some(CanaryMark { step: 1, of: 2 }));
-        assert_eq!(CanaryMark::on(&manifest()), None);
-    }
-
-    #[test]
-    fn locks_that_somebody_has_changed_are_seen() {
-        let live = lock(true).onto(manifest());
-        assert!(lock(true).is_first_held_by(&live) && lock(false).is_first_held_by(&live));
-        for (path, value) in [
-            ("/spec/minReadySeconds", json!(0)),
-            ("/spec/strategy/rollingUpdate/maxSurge", json!(3)),
-            ("/spec/strategy/rollingUpdate/maxUnavailable", json!(1)),
-            ("/spec/progressDeadlineSeconds", json!(600)),
-        ] {
-            let mut changed = live.clone();
-            *changed.pointer_mut(path).unwrap() = value;
-            assert!(!lock(true).is_first_held_by(&changed), "{path}");
-        }
-        let next = CanaryLock { mark: CanaryMark { step: 2, of: 2 }, ..lock(true) };
-        assert!(!next.is_first_held_by(&live), "another step");
-    }
-
-    #[test]
-    fn locks_that_a_person_has_made_anew_are_taken_off() {
-        let owned_by = |manager: &str, fields: Value| {
-            let mut live = lock(true).onto(manifest());
-            live["metadata"]["managedFields"] = json!([{"manager": manager, "fieldsV1": {"f:spec": fields}}]);
-            live
-        };
-        let all = json!({"f:minReadySeconds": {}, "f:progressDeadlineSeconds": {}, "f:paused": {}});
-        let bare = json!({"spec": {"replicas": 5}});
-        let off = take_off_locks(bare.clone(), &owned_by("kubectl-replace", all.clone()));
-        let fields = |body: &Value, name: &str| body["spec"][name].clone();
-        assert_eq!((fields(&off, "minReadySeconds"), fields(&off, "paused")), (json!(0), json!(false)));
-        assert_eq!(fields(&off, "strategy")["rollingUpdate"]["maxSurge"], "25%");
-        let open = take_off_locks(lock(false).onto(manifest()), &owned_by("kubectl-replace", all.clone()));
-        assert_eq!(
-            (fields(&open, "minReadySeconds"), fields(&open, "paused")),
-            (json!(MIN_READY_SECONDS), json!(false))
-        );
-        for live in [owned_by("belay", all), owned_by("kubectl-rollout", json!({"f:paused": {}})), manifest()] {
-            assert_eq!(take_off_locks(bare.clone(), &live), bare, "a pause of a person stays");
-        }
-    }
-
-    #[test]
-    fn the_locks_of_a_canary_under_way_are_no_drift() {
-        let live = lock(true).onto(manifest());
-        assert_eq!(keep_lock(manifest(), &live), live);
-        assert_eq!(keep_lock(manifest(), &manifest()), manifest(), "no canary is under way");
-        let open = lock(false).onto(manifest());
-        assert_eq!(keep_lock(manifest(), &open), open);
-        // An undo with kubectl brings the annotation back, and anybody may write it.
-        let mut marked = manifest();
-        marked["metadata"]["annotations"] = live["metadata"]["annotations"].clone();
-        assert_eq!((CanaryMark::on(&marked), keep_lock(manifest(), &marked)), (None, manifest()));
-        let mut edited = live;
-        edited["spec"]["strategy"] = json!({"type": "Recreate"});
-        edited["spec"]["minReadySeconds"] = json!(0);
-        assert_eq!(keep_lock(manifest(), &edited)["spec"]["strategy"]["type"], "RollingUpdate");
-    }
+/// Returns true when another manager than belay has the fields of a live workload that are locks.
+pub(super) fn is_others(kind: CanaryKind, live: &Value) -> bool {
+    let fields: &[&str] = match kind {
+        CanaryKind::Deployment => &["/f:spec/f:minReadySeconds", "/f:spec/f:progressDeadlineSeconds"],
+        CanaryKind::StatefulSet => &["/f:spec/f:updateStrategy/f:rollingUpdate/f:partition"],
+        CanaryKind::DaemonSet => &["/f:spec/f:updateStrategy/f:type"],
+    };
+    let managers = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut others = managers.filter(|entry| entry["manager"] != marks::FIELD_MANAGER);
+    others.any(|entry| fields.iter().all(|path| entry["fieldsV1"].pointer(path).is_some()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::lock::CanaryMark;
 use crate::rollout::{CommitId, marks};
 
-/// The request of a person, an annotation of the Deployment. It counts for one step of one commit.
+/// The request of a person, an annotation of the workload. It counts for one step of one commit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CanaryRequest {
     /// The commit of the canary.
@@ -50,7 +50,7 @@ pub enum Refusal {
 }
 
 impl CanaryRequest {
-    /// Returns the request on a live Deployment, if it is about the step and the commit that are under way.
+    /// Returns the request on a live workload, if it is about the step and the commit that are under way.
     #[must_use]
     pub fn on(live: &Value) -> Option<CanaryRequest> {
         let asked: CanaryRequest = marks::read(live, marks::CANARY_REQUEST)?;
@@ -67,7 +67,7 @@ impl CanaryRequest {
     }
 }
 
-/// Returns the request about the step that is under way on a live Deployment.
+/// Returns the request about the step that is under way on a live workload.
 ///
 /// # Errors
 ///
@@ -89,13 +89,14 @@ pub fn request(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollout::canary::CanaryLock;
+    use crate::rollout::canary::{CanaryKind, CanaryLock};
     use serde_json::json;
 
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
     fn live(step: usize, commit: &str) -> Value {
-        let lock = CanaryLock { mark: CanaryMark { step, of: 2 }, pods: 1, paused: true };
+        let (kind, mark) = (CanaryKind::Deployment, CanaryMark { step, of: 2 });
+        let lock = CanaryLock { kind, mark, pods: 1, replicas: 4, paused: true };
         lock.onto(json!({"metadata": {"annotations": {marks::COMMIT: commit}}, "spec": {}}))
     }
 

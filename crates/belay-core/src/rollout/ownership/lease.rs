@@ -22,6 +22,10 @@ pub struct Lease {
     pub holder: Option<String>,
     /// The time for which it is held since its last renewal; at most [`LONGEST_HELD`].
     pub lasts: Duration,
+    /// When its holder got it, by the clock of that one; `None` if it does not say.
+    pub acquired: Option<Timestamp>,
+    /// When it was renewed last, by the same clock.
+    pub renewed: Option<Timestamp>,
     /// Its `resourceVersion`: a write names it, so that it fails when somebody else was faster.
     pub version: String,
     /// Its uid.
@@ -66,9 +70,12 @@ impl Lease {
     pub fn of(live: &Value) -> Lease {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let spec = &live["spec"];
+        let time = |field: &str| spec[field].as_str().and_then(|time| time.parse().ok());
         Lease {
             holder: spec["holderIdentity"].as_str().filter(|holder| !holder.is_empty()).map(str::to_owned),
             lasts: Duration::from_secs(spec["leaseDurationSeconds"].as_u64().unwrap_or_default()).min(LONGEST_HELD),
+            acquired: time("acquireTime"),
+            renewed: time("renewTime"),
             version: text(&live["metadata"]["resourceVersion"]),
             uid: text(&live["metadata"]["uid"]),
             transitions: spec["leaseTransitions"].as_i64().and_then(|count| count.try_into().ok()).unwrap_or_default(),
@@ -126,6 +133,14 @@ mod tests {
         assert!(!held.is_free_for("two", Duration::from_secs(179)));
         assert!(held.is_free_for("two", Duration::from_secs(180)));
         assert!(lease("").is_free_for("two", Duration::ZERO));
+    }
+
+    #[test]
+    fn it_says_since_when_it_is_held() {
+        let at: Timestamp = "2026-01-01T00:00:00.5Z".parse().unwrap();
+        assert_eq!((lease("one").acquired, lease("one").renewed), (Some(at), Some(at)));
+        let odd = Lease::of(&json!({"spec": {"acquireTime": 7, "renewTime": "<script>"}}));
+        assert_eq!((odd.acquired, odd.renewed), (None, None));
     }
 
     #[test]

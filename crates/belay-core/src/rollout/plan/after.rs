@@ -3,6 +3,7 @@
 use crate::manifest::{Manifest, ObjectKey, Place};
 use crate::rollout::{Outcome, Reason, ReasonCode, Workload, is_job, is_pod, marks};
 use kube_facts::facts;
+use serde_json::Value;
 
 /// The most workloads that are named to people.
 const NAMED: usize = 20;
@@ -25,9 +26,7 @@ impl After {
     /// planning complains.
     #[must_use]
     pub fn of(manifest: &Manifest) -> Option<After> {
-        let value = manifest.value();
-        let text = marks::annotation(&value, marks::AFTER)?;
-        let names = names(text, manifest.key.namespace.as_deref()).ok()?;
+        let names = awaited(&manifest.value(), manifest.key.namespace.as_deref())?;
         let place = manifest.place_of(&format!("metadata.annotations[{}]", marks::AFTER));
         Some(After { object: manifest.key.clone(), place, names })
     }
@@ -62,6 +61,12 @@ impl After {
             _ => format!("{kind}/{}", key.name),
         }
     }
+}
+
+/// Returns the workloads that an object waits for. `None` if it waits for nothing, or if its annotation can't be read.
+#[must_use]
+pub fn awaited(object: &Value, namespace: Option<&str>) -> Option<Vec<ObjectKey>> {
+    names(marks::annotation(object, marks::AFTER)?, namespace).ok()
 }
 
 /// Returns the workloads that an annotation names: `deployment/db`, of the object's own namespace, or

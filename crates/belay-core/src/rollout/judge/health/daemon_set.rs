@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Counters, Health, Standing, number, pods};
+use super::{Counters, Health, Standing, canary_step, number, pods};
 
 pub(super) fn health(object: &Value) -> Health {
     let counters = Counters {
@@ -14,8 +14,11 @@ pub(super) fn health(object: &Value) -> Health {
     };
     let Counters { desired, updated, available, .. } = counters;
     let on_delete = object["spec"]["updateStrategy"]["type"] == "OnDelete";
-    let complete = available >= desired && (on_delete || updated >= desired);
-    let message = if complete && on_delete && updated < desired {
+    let step = canary_step(object, &counters);
+    let complete = available >= desired && (on_delete || updated >= desired) && step.is_none();
+    let message = if let Some(step) = step {
+        step
+    } else if complete && on_delete && updated < desired {
         "updateStrategy is OnDelete: pods are replaced when somebody deletes them".to_owned()
     } else if updated < desired && !on_delete {
         format!("{updated} of {desired} nodes have the new pod")

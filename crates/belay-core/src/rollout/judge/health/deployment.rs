@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Counters, Failure, Health, Standing, condition, failure, number, pod_count, pods, text};
+use super::{Counters, Failure, Health, Standing, canary_step, condition, failure, number, pod_count, pods, text};
 use crate::rollout::canary::CanaryMark;
 
 pub(super) fn health(object: &Value) -> Health {
@@ -66,8 +66,8 @@ fn message(object: &Value, counters: &Counters, standing: &Standing) -> String {
     {
         return text(progressing, "message").to_owned();
     }
-    if let Some(CanaryMark { step, of }) = CanaryMark::on(object) {
-        return format!("canary step {step} of {of}, at {updated} of {desired} new pods");
+    if let Some(step) = canary_step(object, counters) {
+        return step;
     }
     if *standing == Standing::Paused {
         return format!("paused at {updated} of {desired} new pods");

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::manifest::ObjectKey;
+use crate::rollout::canary::CanaryMark;
 use crate::rollout::{Reason, Workload, is_hook_pod, marks};
 
 pub use custom::is_taken_up;
@@ -117,6 +118,13 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
         None if is_hook_pod(key, object) => Some(hook_pod::health(object)),
         None => custom::health(key, object),
     }
+}
+
+/// Returns the words for the step of a canary that is under way on an object.
+fn canary_step(object: &Value, counters: &Counters) -> Option<String> {
+    let CanaryMark { step, of } = CanaryMark::on(object)?;
+    let Counters { desired, updated, .. } = counters;
+    Some(format!("canary step {step} of {of}, at {updated} of {desired} new pods"))
 }
 
 /// Returns true when a live object's status says that its present generation is complete. An object without a status of its

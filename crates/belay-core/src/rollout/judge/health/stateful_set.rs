@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Counters, Health, Standing, number, pod_count, pods};
+use super::{Counters, Health, Standing, canary_step, number, pod_count, pods};
 
 pub(super) fn health(object: &Value) -> Health {
     let desired = pod_count(&object["spec"]["replicas"]).unwrap_or(1);
@@ -13,8 +13,10 @@ pub(super) fn health(object: &Value) -> Health {
         ready: pods(object, "/status/readyReplicas"),
         available: pods(object, "/status/availableReplicas"),
     };
-    let standing = if complete(object, &counters) { Standing::Complete } else { Standing::Moving };
-    let message = match (&standing, on_delete(object)) {
+    let step = canary_step(object, &counters);
+    let is_complete = complete(object, &counters) && step.is_none();
+    let standing = if is_complete { Standing::Complete } else { Standing::Moving };
+    let message = step.unwrap_or_else(|| match (&standing, on_delete(object)) {
         (Standing::Complete, true) => {
             "updateStrategy is OnDelete: pods are replaced when somebody deletes them".to_owned()
         }
@@ -23,7 +25,7 @@ pub(super) fn health(object: &Value) -> Health {
             format!("{} of {} pods have been updated", counters.updated, to_update(object, desired))
         }
         _ => format!("{} of {desired} pods are available", counters.available),
-    };
+    });
     Health {
         observed_generation: number(object, "/status/observedGeneration"),
         standing,
@@ -56,8 +58,10 @@ fn complete(object: &Value, counters: &Counters) -> bool {
     }
     let status = &object["status"];
     let one_revision = status["currentRevision"] == status["updateRevision"];
-    // While one revision is current and new, the controller counts no updated pods apart.
-    let updated = one_revision || counters.updated >= to_update(object, counters.desired);
+    // While one revision is current and new, the controller may count its pods as those of the current one alone. Pods of another
+    // are there where its template came back before all of them were replaced.
+    let of_revision = if one_revision { pods(object, "/status/currentReplicas") } else { 0 };
+    let updated = counters.updated.max(of_revision) >= to_update(object, counters.desired);
     let partitioned = to_update(object, counters.desired) < counters.desired;
     updated
         && (one_revision || partitioned)

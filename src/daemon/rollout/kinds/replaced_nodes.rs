@@ -1,0 +1,42 @@
+//! A step of a canary of a DaemonSet: belay deletes the old pods of its nodes, one after the other, and the controller makes the
+//! new ones.
+
+use serde_json::Value;
+use tracing::info;
+
+use crate::cluster::ClusterError;
+use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
+use belay_core::rollout::canary::{CanaryKind, CanaryLock, next_replaced};
+use belay_core::rollout::marks;
+
+impl RolloutTask {
+    /// Deletes the old pods of the nodes that are next, where nobody else replaces them. Its controller must have seen the present
+    /// template, or it would make the same pods again.
+    pub async fn replace_on_nodes(
+        &self,
+        live: &Value,
+        lock: &CanaryLock,
+    ) -> Result<Result<(), ClusterError>, Cancelled> {
+        let (context, key) = (&self.context, &self.planned.wanted.key);
+        let seen = live["status"]["observedGeneration"].as_i64().unwrap_or_default();
+        if lock.kind != CanaryKind::DaemonSet || seen < marks::generation(live) {
+            return Ok(Ok(()));
+        }
+        let ask = || async {
+            let _room = context.requests.room().await;
+            context.cluster.daemon_pods(key, live).await
+        };
+        let pods = match self.until_served(key, ask).await? {
+            Ok(pods) => pods,
+            Err(error) => return Ok(Err(error)),
+        };
+        for pod in next_replaced(lock, live, &pods) {
+            if let Err(error) = self.until_served(key, || context.cluster.delete_pod(pod)).await? {
+                return Ok(Err(error));
+            }
+            let (pod, node) = (pod["metadata"]["name"].as_str(), pod["spec"]["nodeName"].as_str());
+            info!(object = %key, pod, node, "deleted the old pod of a node of the canary");
+        }
+        Ok(Ok(()))
+    }
+}

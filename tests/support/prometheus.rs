@@ -1,0 +1,55 @@
+//! A Prometheus whose answers a test makes up.
+
+use std::sync::{Arc, Mutex};
+
+use belay::clock::Clock;
+use belay::config::{AnalysisConfig, Config};
+use belay::prometheus::{Answer, InstantQuery, PrometheusError};
+use belay_core::rollout::analysis::Sample;
+use jiff::Timestamp;
+
+use super::daemon::World;
+
+type Answers = Box<dyn FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send>;
+
+/// A Prometheus whose answers follow from the query and the time, in seconds since its beginning.
+pub struct FakePrometheus {
+    clock: Clock,
+    began: Timestamp,
+    answers: Mutex<Answers>,
+}
+
+impl FakePrometheus {
+    /// Returns one that begins now, by the clock of this world.
+    pub fn of(
+        world: &World,
+        answers: impl FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send + 'static,
+    ) -> Arc<FakePrometheus> {
+        let (clock, began) = (world.clock.clone(), world.clock.now());
+        Arc::new(FakePrometheus { clock, began, answers: Mutex::new(Box::new(answers)) })
+    }
+}
+
+impl InstantQuery for FakePrometheus {
+    fn query<'a>(&'a self, _: &'a AnalysisConfig, query: String, at: Option<Timestamp>) -> Answer<'a> {
+        let at = at.unwrap_or_else(|| self.clock.now()).duration_since(self.began);
+        let answer = (self.answers.lock().unwrap())(&query, at.as_secs_f64());
+        Box::pin(async move { answer.map_err(PrometheusError) })
+    }
+}
+
+/// Returns the sample of a pod.
+pub fn sample(pod: &str, value: f64) -> Sample {
+    Sample { labels: format!("pod={pod:?}"), pod: pod.to_owned(), value }
+}
+
+/// Returns the analyses of a configuration.
+pub fn analyses(text: &str) -> Vec<AnalysisConfig> {
+    let text = format!("[[source]]\nrepository = \"/srv\"\n{text}");
+    Config::parse(&text, "belay.toml").unwrap().analysis
+}
+
+pub const LATENCY: &str =
+    "[[analysis]]\nname = 'latency'\nprometheus = 'http://p'\nquery = 'latency{{name}}'\nmax = 0.5\n";
+pub const ERRORS: &str =
+    "[[analysis]]\nname = 'errors'\nprometheus = 'http://p'\nbad = 'bad {{pods}}'\ntotal = 'all {{pods}}'\n";
