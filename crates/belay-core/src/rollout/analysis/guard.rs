@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::manifest::ObjectKey;
 use crate::rollout::Workload;
-use crate::rollout::canary::CanarySteps;
+use crate::rollout::canary::{CanaryKind, CanaryLock, CanarySteps};
 use crate::span::Span;
 
 /// The most looks of an analysis within one of these times: they are less frequent in a longer one.
@@ -41,11 +41,15 @@ impl Guard {
     #[must_use]
     pub fn of(key: &ObjectKey, manifest: &Value, replicas: i64, bake: SignedDuration) -> Vec<Guard> {
         let workload = Workload::of(key).filter(|workload| workload.can_go_back());
-        let (Some(workload), true) = (workload, replicas > 0) else { return Vec::new() };
-        let steps = if workload == Workload::Deployment { CanarySteps::of(manifest) } else { CanarySteps::default() };
+        if workload.is_none() || replicas <= 0 {
+            return Vec::new();
+        }
+        let steps = CanarySteps::of(manifest);
         let step = |number: usize| {
-            let lasts = steps.step(number)?.time?.0;
-            Some(GuardedTime { new: steps.pods(number, replicas), old: replicas, is_beside: true, lasts })
+            let (kind, lasts) = (CanaryKind::of_key(key)?, steps.step(number)?.time?.0);
+            let new = CanaryLock::of_step(kind, &steps, number, replicas).new_pods();
+            let old = if kind == CanaryKind::Deployment { replicas } else { replicas - new };
+            (new > 0).then_some(GuardedTime { new, old, is_beside: true, lasts })
         };
         let canary: Vec<GuardedTime> = (1..=steps.count()).filter_map(step).collect();
         let mut guards = Vec::new();
@@ -129,7 +133,9 @@ mod tests {
                 vec!["this canary, with 1 of 7, then 3 of 9 pods, 15m", "this canary and its bake time 16m"],
             ),
             ("Deployment", "1 0", 60, vec!["this bake time 1m"]),
-            ("StatefulSet", "1 10m", 60, vec!["this bake time 1m"]),
+            ("StatefulSet", "1 10m", 0, vec!["this canary, with 1 of 6 pods, 10m"]),
+            ("DaemonSet", "100% 10m", 0, vec!["this canary, with 5 of 6 pods, 10m"]),
+            ("ReplicationController", "1 10m", 60, vec!["this bake time 1m"]),
             ("Job", "1 10m", 60, vec![]),
         ] {
             assert_eq!(of(kind, canary, bake), expected, "{kind} {canary} {bake}");
