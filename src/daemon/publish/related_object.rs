@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use belay_core::manifest::{ObjectKey, shortened};
 use belay_core::rollout::scaled_by;
-use kube_rules::LabelSelector;
 
 /// The number of characters of a condition's message.
 const MESSAGE: usize = 200;
@@ -23,10 +22,21 @@ pub struct RelatedObject {
 /// The workloads that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum About {
-    /// Those of its namespace whose pods it selects.
-    Pods(LabelSelector),
+    /// Those of its namespace whose pods it selects, by a text of requirements.
+    Pods(Box<[Requirement]>),
     /// This one.
     Workload(Box<ObjectKey>),
+}
+
+/// A requirement of a label selector.
+/// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#resources-that-support-set-based-requirements>
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    label: String,
+    /// True for `NotIn` and `DoesNotExist`.
+    is_negated: bool,
+    /// The values; `None` for any.
+    values: Option<Box<[String]>>,
 }
 
 impl RelatedObject {
@@ -43,15 +53,13 @@ impl RelatedObject {
         let (spec, status) = (&live["spec"], &live["status"]);
         match (key.group.as_str(), key.kind.as_str()) {
             ("", "Service") => {
-                let selector = LabelSelector::from_labels(&spec["selector"]);
-                if selector.is_empty() {
-                    return None;
-                }
+                let labels = spec["selector"].as_object().filter(|labels| !labels.is_empty())?;
+                let about = About::Pods(labels.iter().map(|(label, value)| Requirement::equal(label, value)).collect());
                 let (state, is_wrong) = of_service(spec, status);
-                Some(RelatedObject { about: About::Pods(selector), state, is_wrong })
+                Some(RelatedObject { about, state, is_wrong })
             }
             ("policy", "PodDisruptionBudget") => {
-                let about = About::Pods(LabelSelector::from_object(&spec["selector"])?);
+                let about = About::Pods(requirements(spec.get("selector")?));
                 let (state, is_wrong) = of_budget(status);
                 Some(RelatedObject { about, state, is_wrong })
             }
@@ -68,12 +76,47 @@ impl RelatedObject {
     pub fn is_about(&self, own: &ObjectKey, workload: &ObjectKey, template: &Value) -> bool {
         match &self.about {
             About::Workload(target) => **target == *workload,
-            About::Pods(selector) => {
+            About::Pods(requirements) => {
                 let labels = &template["metadata"]["labels"];
-                own.namespace == workload.namespace && selector.matches(|label| labels[label].as_str())
+                own.namespace == workload.namespace && requirements.iter().all(|one| one.is_met_by(labels))
             }
         }
     }
+}
+
+impl Requirement {
+    fn equal(label: &str, value: &Value) -> Requirement {
+        let values = Some([value.as_str().unwrap_or_default().to_owned()].into());
+        Requirement { label: label.to_owned(), is_negated: false, values }
+    }
+
+    fn is_met_by(&self, labels: &Value) -> bool {
+        let value = labels[&self.label].as_str();
+        let is_one = match (&self.values, value) {
+            (Some(values), Some(value)) => values.iter().any(|one| one == value),
+            (None, value) => value.is_some(),
+            (Some(_), None) => false,
+        };
+        is_one != self.is_negated
+    }
+}
+
+/// Returns the requirements of a label selector. One without any selects all pods of its namespace.
+fn requirements(selector: &Value) -> Box<[Requirement]> {
+    let equal = selector["matchLabels"].as_object().into_iter().flatten();
+    let expressions = selector["matchExpressions"].as_array().into_iter().flatten();
+    let equal = equal.map(|(label, value)| Requirement::equal(label, value));
+    let others = expressions.map(|expression| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let operator = expression["operator"].as_str().unwrap_or_default();
+        let values = expression["values"].as_array().into_iter().flatten().map(text).collect();
+        Requirement {
+            label: text(&expression["key"]),
+            is_negated: ["NotIn", "DoesNotExist"].contains(&operator),
+            values: ["In", "NotIn"].contains(&operator).then_some(values),
+        }
+    });
+    equal.chain(others).collect()
 }
 
 fn of_service(spec: &Value, status: &Value) -> (String, bool) {
