@@ -135,7 +135,6 @@ mod tests {
             ("Deployment", "1 0", 60, vec!["this bake time 1m"]),
             ("StatefulSet", "1 10m", 0, vec!["this canary, with 1 of 6 pods, 10m"]),
             ("DaemonSet", "100% 10m", 0, vec!["this canary, with 5 of 6 pods, 10m"]),
-            ("ReplicationController", "1 10m", 60, vec!["this bake time 1m"]),
             ("Job", "1 10m", 60, vec![]),
         ] {
             assert_eq!(of(kind, canary, bake), expected, "{kind} {canary} {bake}");
