@@ -139,7 +139,14 @@ const MANIFESTS: &[Row] = &[
             "src/cli/session/server/questions.rs RECORDS",
         ],
     ),
-    ("workloads for whose traffic", &["src/cli/commands/plan/present_traffic.rs WORKLOADS"]),
+    (
+        "workloads for whose traffic",
+        &[
+            "src/cli/commands/plan/present_traffic.rs WORKLOADS",
+            "src/cli/commands/plan/present_traffic.rs ASKED",
+            "src/cli/session/guard_notes.rs COMPUTED",
+        ],
+    ),
     (
         "looks of an analysis",
         &[

@@ -125,8 +125,9 @@
       const utc = one.dataset.utc = `${one.dateTime.replace("T", " ").replace("Z", "")} UTC`;
       const own = exact.format(at);
       one.title = `${own} (${utc})`;
-      one.textContent = one.textContent.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/, own);
-      if (/\d\d:\d\d$/.test(one.textContent)) one.textContent = timeOfDay(at, new Date(Date.now() - off));
+      const said = one.textContent;
+      one.textContent = /\d\d:\d\d$/.test(said) ? timeOfDay(at, new Date(Date.now() - off))
+        : said.replace(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/, own);
     });
   };
 

@@ -10,7 +10,7 @@ use super::workload_row::address;
 use crate::daemon::SourceStatus;
 use crate::history::{History, HistoryError, Query};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Outcome, awaited, named_configuration, template};
+use belay_core::rollout::{Outcome, Workload, awaited, named_configuration, template};
 
 /// The number of related objects, and of ConfigMaps and Secrets, that are shown.
 const SHOWN: usize = 50;
@@ -43,7 +43,7 @@ pub(super) struct ConfigurationChange {
 
 /// Returns the objects of its source around a live workload.
 pub(super) fn related(name: &str, source: &SourceStatus, workload: &ObjectKey, live: &Value) -> Vec<RelatedRow> {
-    let pods = template(live).unwrap_or(&Value::Null);
+    let Some(pods) = template(live) else { return Vec::new() };
     let about = source.related.iter().filter(|(key, related)| related.is_about(key, workload, pods));
     let about = about.map(|(key, related)| RelatedRow {
         object: key.clone(),
@@ -66,7 +66,8 @@ impl RelatedRow {
         let is_known = live.is_some() || source.under_way.contains_key(&key) || source.ended.contains_key(&key);
         let state = match live {
             Some(live) => live.message.clone(),
-            None if is_known => String::new(),
+            // The daemon does not know the state of objects of other kinds.
+            None if is_known || Workload::of(&key).is_none() => String::new(),
             None => "not in the cluster".to_owned(),
         };
         RelatedRow {

@@ -147,8 +147,8 @@ async fn row(room: &Room, status: &Status, source: &str, key: &ObjectKey) -> Res
     Ok(WorkloadRow::of(row, status, &known_commits(room, commits).await?))
 }
 
-/// Returns the commands that help a workload that did not fail; one that is left alone, or has a canary under way, refuses
-/// them. An undo needs a revision that did not fail either.
+/// Returns the commands that help a workload that did not fail; one that is left alone, or has a canary under way, is
+/// offered neither. An undo needs a revision that did not fail either.
 fn commands(key: &ObjectKey, refuses: bool, revisions: &[RevisionRow], is_stale: bool) -> Vec<String> {
     let goes_back =
         revisions.iter().any(|row| !row.pods.present && row.outcome.is_none_or(|outcome| outcome.class == "good"));

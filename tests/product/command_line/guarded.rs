@@ -109,7 +109,7 @@ async fn a_plan_says_it_for_the_present_traffic() {
         finish(command, "")
     };
     let planned = plan(&address, &[]);
-    let note = "note: analysis \"errors\": with 20 requests a second, 1% of them bad, this canary, with 1 of 5 pods, can prove nothing better \
+    let note = "note: analysis \"errors\": with 20 requests a second, at most 1% of them bad, this canary, with 1 of 5 pods, can prove nothing better \
                 than ";
     assert!(planned.code == 3 && planned.out.contains(note), "{planned:?}");
     assert!(planned.out.contains("this canary and its bake time can prove nothing better than "), "{planned:?}");

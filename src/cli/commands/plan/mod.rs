@@ -120,7 +120,8 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
     planned.extend(left);
     let plan = Plan::new(source, head, planned);
     let differs = !plan.is_empty() || beyond_limit.is_some();
-    let guards = if is_configured { present_traffic::guards(&of_source, &plan).await } else { BTreeMap::new() };
+    let says_guards = is_configured && output != PlanFormat::Name;
+    let guards = if says_guards { present_traffic::guards(&of_source, &plan).await } else { BTreeMap::new() };
     let notes = PlanNotes { stale: config_rollout::unnoticed(&plan, roll_on_config), guards };
     show(&plan, beyond_limit, &complaints, &notes, output)?;
     if !complaints.is_empty() || plan.planned.iter().any(|planned| is_refused(&planned.step)) {

@@ -1,8 +1,10 @@
 //! The power of the analyses of a plan's rollouts, by the present traffic that Prometheus knows.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
 
 use crate::cli::output::activity::during;
 use crate::cli::session::guard_notes::GuardNotes;
@@ -19,6 +21,8 @@ use belay_core::rollout::{Plan, PlanStep, Planned};
 const MEASURED: SignedDuration = SignedDuration::from_mins(10);
 /// The most workloads of a plan for which Prometheus is asked.
 const WORKLOADS: usize = 50;
+/// The time for all questions of a plan.
+const ASKED: Duration = Duration::from_secs(30);
 
 /// Returns what the analyses of each workload that is rolled out can prove. The error rates are asked of Prometheus; an analysis
 /// whose Prometheus does not answer has examples.
@@ -53,14 +57,16 @@ struct PresentTraffic<'s> {
     source: &'s SourceConfig,
     client: PrometheusClient,
     now: Timestamp,
-    /// The addresses that have not answered: they are not asked again.
-    away: BTreeMap<String, PrometheusError>,
+    /// The end of the time for all questions.
+    until: Instant,
+    /// The analyses that had no answer, by their names: they are not asked again.
+    unanswered: BTreeMap<String, PrometheusError>,
 }
 
 impl<'s> PresentTraffic<'s> {
     fn new(source: &'s SourceConfig) -> PresentTraffic<'s> {
         let (client, now) = (PrometheusClient::default(), Clock::system().now());
-        PresentTraffic { source, client, now, away: BTreeMap::new() }
+        PresentTraffic { source, client, now, until: Instant::now() + ASKED, unanswered: BTreeMap::new() }
     }
 
     /// Returns the traffic of a workload; `None` for an analysis that compares no error rates.
@@ -68,11 +74,13 @@ impl<'s> PresentTraffic<'s> {
         if !matches!(config.rule(), AnalysisRule::ErrorRate { .. }) {
             return None;
         }
-        if let Some(error) = self.away.get(&config.prometheus) {
+        if let Some(error) = self.unanswered.get(&config.name) {
             return Some(Err(error.clone()));
         }
-        let asked = during(&format!("asking Prometheus about {key}"), self.ask(config, key)).await;
-        Some(match asked {
+        let late = |_| Err(PrometheusError(format!("the {} s for all questions of a plan are over", ASKED.as_secs())));
+        let asked = tokio::time::timeout_at(self.until, self.ask(config, key));
+        let asked = during(&format!("asking Prometheus about {key}"), asked).await;
+        Some(match asked.unwrap_or_else(late) {
             Ok(sums) if sums.total <= 0.0 => {
                 Err(PrometheusError("its pods have answered no request within 10 minutes".to_owned()))
             }
@@ -82,7 +90,7 @@ impl<'s> PresentTraffic<'s> {
                 error_rate: sums.bad.max(1.0) / sums.total,
             }),
             Err(error) => {
-                self.away.insert(config.prometheus.clone(), error.clone());
+                self.unanswered.insert(config.name.clone(), error.clone());
                 Err(error)
             }
         })
