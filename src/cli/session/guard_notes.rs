@@ -129,7 +129,9 @@ impl<'s> GuardNotes<'s> {
             Some(Traffic { requests, error_rate }) => {
                 let (rate, percent) = (rounded(requests), rounded(error_rate * 100.0));
                 let power = worse(of(requests, error_rate));
-                format!("with {rate} requests a second, at most {percent}% of them bad, {told} can prove {power} in {lasts}")
+                format!(
+                    "with {rate} requests a second, at most {percent}% of them bad, {told} can prove {power} in {lasts}"
+                )
             }
             None => {
                 let each = |requests: f64| format!("{} at {requests}", worse(of(requests, EXAMPLE_ERROR_RATE)));

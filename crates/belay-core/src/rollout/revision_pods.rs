@@ -116,7 +116,8 @@ fn is_there(pod: &Value) -> bool {
     !over && pod["metadata"].get("deletionTimestamp").is_none()
 }
 
-fn is_available(pod: &Value, rest: SignedDuration, now: Timestamp) -> bool {
+/// Returns true when a ready pod has been so for this long.
+pub(in crate::rollout) fn is_available(pod: &Value, rest: SignedDuration, now: Timestamp) -> bool {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let since = conditions.filter(|condition| condition["type"] == "Ready").find_map(|condition| {
         let since = condition["lastTransitionTime"].as_str()?;

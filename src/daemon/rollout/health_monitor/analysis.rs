@@ -231,6 +231,8 @@ struct AnalysisTask {
     is_first: bool,
     /// True when the bake time is over, and goes on for a verdict.
     is_after_bake: bool,
+    /// True once it has looked. Before, it stands as it did before a restart, and shortens no step.
+    has_measured: bool,
     /// When it looks first.
     first: Instant,
 }
@@ -257,6 +259,7 @@ impl AnalysisTask {
             old: CounterIncreases::default(),
             is_first: true,
             is_after_bake: false,
+            has_measured: false,
             first: Instant::now() + wait,
         }
     }
@@ -265,7 +268,7 @@ impl AnalysisTask {
         AnalysisStanding {
             failure: self.analysis.failure(),
             undecided: self.analysis.undecided(),
-            early: self.analysis.early_vote(),
+            early: if self.has_measured { self.analysis.early_vote() } else { EarlyVote::Against },
         }
     }
 
@@ -289,6 +292,7 @@ impl AnalysisTask {
                 Err(PrometheusError(message)) => Measured::Nothing { message },
             };
             let measurement = self.analysis.measure(measured, self.context.clock.now());
+            self.has_measured = true;
             self.context.measured(self.rollout.record, measurement).await;
         }
     }

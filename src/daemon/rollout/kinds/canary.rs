@@ -54,7 +54,11 @@ impl RolloutTask {
             return Ok(None);
         }
         let Some(live) = self.read().await? else { return Ok(None) };
-        let canary = CanaryProgress::at(kind, steps, 1, self.replicas(&live), self.apply.body.clone());
+        let mut canary = CanaryProgress::at(kind, steps, 1, self.replicas(&live), self.apply.body.clone());
+        // No pod stays at the version of a canary that this one replaces. A Deployment's controller removes them.
+        if let Some(replaced) = CanaryLock::on(&live).filter(|_| kind != CanaryKind::Deployment) {
+            canary.lock.pods = canary.lock.pods.max(replaced.new_pods());
+        }
         if let Some(why) = why_without_steps(&canary.lock, &live) {
             info!(object = %self.planned.wanted.key, "no canary: {why}");
             return Ok(None);

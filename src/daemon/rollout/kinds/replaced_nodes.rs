@@ -22,16 +22,17 @@ impl RolloutTask {
         if lock.kind != CanaryKind::DaemonSet || seen < marks::generation(live) {
             return Ok(Ok(()));
         }
-        let ask = || async {
+        let ask = async {
             let _room = context.requests.room().await;
             context.cluster.daemon_pods(key, live).await
         };
-        let pods = match self.until_served(key, ask).await? {
+        // Without the right for it, a step is still to be aborted.
+        let pods = match self.unless_cancelled(ask).await? {
             Ok(pods) => pods,
             Err(error) => return Ok(Err(error)),
         };
-        for pod in next_replaced(lock, live, &pods) {
-            if let Err(error) = self.until_served(key, || context.cluster.delete_pod(pod)).await? {
+        for pod in next_replaced(lock, live, &pods, context.clock.now()) {
+            if let Err(error) = self.unless_cancelled(context.cluster.delete_pod(pod)).await? {
                 return Ok(Err(error));
             }
             let (pod, node) = (pod["metadata"]["name"].as_str(), pod["spec"]["nodeName"].as_str());

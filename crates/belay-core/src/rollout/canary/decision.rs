@@ -85,12 +85,13 @@ pub fn why_without_steps(lock: &CanaryLock, live: &Value) -> Option<&'static str
 }
 
 /// Returns true when a live workload has as many available pods as its strategy promises. With fewer, the locks would keep its
-/// controller from making those that are missing: a fix comes without steps. A StatefulSet's controller may wait for any of them.
+/// controller from making those that are missing: a fix comes without steps. A StatefulSet's controller may wait for any of them. Of a
+/// DaemonSet there is room for one more unavailable pod, or belay could delete none.
 fn has_its_pods(lock: &CanaryLock, live: &Value) -> bool {
     let replicas = lock.replicas;
     let unavailable = match (lock.kind, live.pointer("/spec/strategy/rollingUpdate/maxUnavailable")) {
         (CanaryKind::StatefulSet, _) => 0,
-        (CanaryKind::DaemonSet, _) => max_unavailable(live, replicas),
+        (CanaryKind::DaemonSet, _) => max_unavailable(live, replicas).saturating_sub(1),
         (CanaryKind::Deployment, Some(value)) => hundredths(value, replicas) / 100,
         (CanaryKind::Deployment, None) => replicas / 4,
     };
@@ -179,14 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_set_may_have_as_many_unavailable_pods_as_it_says() {
+    fn a_daemon_set_needs_room_for_one_more_unavailable_pod() {
         for (said, available, expected) in [
-            (Value::Null, 9, true),
-            (Value::Null, 8, false),
-            (json!(3), 7, true),
-            (json!("15%"), 8, true),
-            (json!("15%"), 7, false),
-            (json!(0), 9, true),
+            (Value::Null, 10, true),
+            (Value::Null, 9, false),
+            (json!(3), 8, true),
+            (json!(3), 7, false),
+            (json!("15%"), 9, true),
+            (json!("15%"), 8, false),
+            (json!(0), 10, true),
         ] {
             let live = json!({"kind": "DaemonSet", "spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": said}}},
                 "status": {"numberAvailable": available}});

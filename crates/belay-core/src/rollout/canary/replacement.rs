@@ -1,11 +1,13 @@
 //! The nodes of a DaemonSet that get the new pod within a step: belay deletes the old pods there, and the controller makes the
 //! new ones.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::decision::max_unavailable;
 use super::lock::CanaryLock;
 use crate::rollout::health::is_ready;
+use crate::rollout::revision_pods::is_available;
 
 /// The pods of a DaemonSet.
 #[derive(Clone, Debug, Default)]
@@ -19,14 +21,22 @@ pub struct DaemonPods {
 /// Returns the old pods that are deleted next: as many as the step still wants, and as the live DaemonSet lets be unavailable at
 /// once. A node without an old pod counts as one with the new pod, which it has or gets; so a restart of belay chooses no others.
 #[must_use]
-pub fn next_replaced<'p>(lock: &CanaryLock, live: &Value, pods: &'p DaemonPods) -> Vec<&'p Value> {
+pub fn next_replaced<'p>(lock: &CanaryLock, live: &Value, pods: &'p DaemonPods, now: Timestamp) -> Vec<&'p Value> {
+    let rest = SignedDuration::from_secs(live["spec"]["minReadySeconds"].as_i64().unwrap_or_default());
     let stays = |pod: &&Value| pod["metadata"].get("deletionTimestamp").is_none();
-    let is_well = |pod: &&Value| stays(pod) && is_ready(pod);
+    let is_well = |pod: &&Value| stays(pod) && is_ready(pod) && is_available(pod, rest, now);
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    let with_old = count(pods.old.iter().filter(stays).count());
-    let missing = lock.new_pods().saturating_sub(lock.replicas.saturating_sub(with_old));
+    // Pods stay on nodes that are not to run them any more, while they tolerate the taint.
+    let misscheduled = live["status"]["numberMisscheduled"].as_i64().unwrap_or_default();
+    let nodes = lock.replicas.saturating_add(misscheduled);
+    let (with_old, going) = pods.old.iter().partition::<Vec<&Value>, _>(|pod| stays(pod));
+    let (with_old, going) = (count(with_old.len()), count(going.len()));
+    let replaced = nodes.saturating_sub(with_old).max(going.saturating_add(count(pods.new.len())));
+    let missing = lock.new_pods().saturating_sub(replaced);
     let available = count(pods.old.iter().chain(&pods.new).filter(is_well).count());
-    let room = max_unavailable(live, lock.replicas).saturating_sub(lock.replicas.saturating_sub(available));
+    let starting = count(pods.new.iter().filter(|pod| !is_well(pod)).count());
+    let unavailable = nodes.saturating_sub(available).max(going.saturating_add(starting));
+    let room = max_unavailable(live, lock.replicas).saturating_sub(unavailable);
     // One that is not ready tells of its node, or of the old version, and not of the new one.
     let mut next: Vec<&Value> = pods.old.iter().filter(is_well).collect();
     next.sort_by_key(|pod| [&pod["spec"]["nodeName"], &pod["metadata"]["name"]].map(|name| name.as_str()));
@@ -82,9 +92,37 @@ mod tests {
             };
             let live = json!({"spec": {"updateStrategy": {"rollingUpdate": {"maxUnavailable": unavailable}}}});
             let pods = DaemonPods { new: pods(new), old: pods(old) };
-            let next = next_replaced(&lock, &live, &pods);
+            let next = next_replaced(&lock, &live, &pods, Timestamp::UNIX_EPOCH);
             let next: Vec<&str> = next.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str()).collect();
             assert_eq!(next.join(" "), expected, "{case}");
         }
+    }
+
+    fn lock() -> CanaryLock {
+        let mark = CanaryMark { step: 1, of: 2 };
+        CanaryLock { kind: CanaryKind::DaemonSet, mark, pods: 2, replicas: 4, paused: false }
+    }
+
+    #[test]
+    fn a_new_pod_counts_once_it_is_available() {
+        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"}]);
+        let aged = |mut pod: Value| {
+            pod["status"]["conditions"] = ready.clone();
+            pod
+        };
+        let all = DaemonPods {
+            new: pods("a").into_iter().map(aged).collect(),
+            old: pods("b c d").into_iter().map(aged).collect(),
+        };
+        let live = json!({"spec": {"minReadySeconds": 60}});
+        let count = |second: i64| next_replaced(&lock(), &live, &all, Timestamp::from_second(second).unwrap()).len();
+        assert_eq!([59, 60].map(count), [0, 1]);
+    }
+
+    #[test]
+    fn a_pod_on_a_node_that_is_not_to_run_it_is_none_of_the_room() {
+        let live = json!({"spec": {}, "status": {"numberMisscheduled": 1}});
+        let all = DaemonPods { new: Vec::new(), old: pods("a b c d e") };
+        assert_eq!(next_replaced(&lock(), &live, &all, Timestamp::UNIX_EPOCH).len(), 1);
     }
 }
