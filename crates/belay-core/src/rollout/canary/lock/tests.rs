@@ -162,7 +162,7 @@ fn the_controller_of_a_daemon_set_replaces_nothing_by_itself() {
     assert!(lock.is_first_held_by(&locked));
     assert_eq!(keep_lock(daemons(&bounds), &locked), locked);
     let mut by_hand = locked.clone();
-    by_hand["spec"]["updateStrategy"] = bounds.clone();
+    by_hand["spec"]["updateStrategy"] = bounds;
     assert_eq!((CanaryMark::on(&by_hand), lock.is_first_held_by(&by_hand)), (None, false));
     let mut others = locked;
     let fields = json!({"f:spec": {"f:updateStrategy": {"f:type": {}}}});
