@@ -12,9 +12,7 @@ use super::served::escape;
 use super::{Cluster, ClusterError, Served};
 use belay_core::manifest::{ObjectKey, shortened};
 use belay_core::rollout::health::{PodAccount, is_ready};
-use belay_core::rollout::{
-    Bake, EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, keeps_template, marks, template,
-};
+use belay_core::rollout::{Bake, EventSeen, Evidence, Observation, Reason, Workload, is_hook_pod, job_end, marks};
 
 /// The most pods that are kept.
 const PODS: usize = 10;
@@ -121,13 +119,11 @@ impl Cluster {
             Some(Workload::StatefulSet | Workload::DaemonSet) => "controller-revision-hash",
             _ => return Ok(Some(base)),
         };
-        let present = template(live).unwrap_or(&Value::Null);
-        let keepers = self.revision_keepers(key, live).await?;
-        let Some(keeper) = keepers.iter().find(|keeper| keeps_template(keeper, present)) else { return Ok(None) };
+        let Some(keeper) = self.present_keeper(key, live).await? else { return Ok(None) };
         // A StatefulSet's pods carry the name of their revision, the others' its hash.
         let value = match Workload::of(key) {
             Some(Workload::StatefulSet) => keeper["metadata"]["name"].as_str(),
-            _ => marks::label(keeper, label),
+            _ => marks::label(&keeper, label),
         };
         // An adopted ReplicaSet may have no hash; its own selector still identifies its pods.
         Ok(Some(match value {

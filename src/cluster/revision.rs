@@ -33,16 +33,21 @@ impl Cluster {
         Ok(pods)
     }
 
+    /// Returns the object that keeps the present template of a workload; `None` if nothing keeps it yet.
+    pub(super) async fn present_keeper(&self, key: &ObjectKey, live: &Value) -> Result<Option<Value>, ClusterError> {
+        let present = template(live).unwrap_or(&Value::Null);
+        let keepers = self.revision_keepers(key, live).await?;
+        Ok(keepers.into_iter().find(|keeper| keeps_template(keeper, present)))
+    }
+
     /// Returns the pods of a DaemonSet by their templates; none where its controller has made no revision of the present one yet.
     ///
     /// # Errors
     /// Fails when the API server does not answer, or does not allow it.
     pub async fn daemon_pods(&self, key: &ObjectKey, live: &Value) -> Result<DaemonPods, ClusterError> {
         const LABEL: &str = "controller-revision-hash";
-        let keepers = self.revision_keepers(key, live).await?;
-        let present = template(live).unwrap_or(&Value::Null);
-        let keeper = keepers.iter().find(|keeper| keeps_template(keeper, present));
-        let Some(hash) = keeper.and_then(|keeper| marks::label(keeper, LABEL)) else {
+        let keeper = self.present_keeper(key, live).await?;
+        let Some(hash) = keeper.as_ref().and_then(|keeper| marks::label(keeper, LABEL)) else {
             return Ok(DaemonPods::default());
         };
         let served = self.served("v1", "Pod").await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use belay::daemon::UnderWay;
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
-use belay_core::rollout::marks;
+use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
@@ -70,6 +70,65 @@ pub async fn until_step(world: &mut World, commit: &str, words: &str) {
     let (commit, words) = (commit.to_owned(), words.to_owned());
     let is_there = move |way: &UnderWay| way.commit.as_str() == commit && way.message.contains(&words);
     world.until("the step", move |source| source.under_way.values().any(&is_there)).await;
+}
+
+/// Returns what the history says of a canary's steps.
+pub fn canary_steps(world: &World, commit: &str, object: &str) -> Vec<String> {
+    let steps = world.history().steps(world.record(commit, object).id).unwrap();
+    steps.into_iter().filter(|step| step.kind == StepKind::Canary).map(|step| step.detail).collect()
+}
+
+/// Waits twenty minutes in the step of the second version, which has no time, and promotes it.
+pub async fn promote_in_the_end(world: &mut World, sampling: &PodSampling, kind: Kind, manifest: &str) {
+    let second = world.push("web.yaml", manifest, "Second version");
+    until_step(world, &second, "1 of 1 new pods are ready; waits for belay promote or belay abort").await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 3));
+    ask_at(world, &kind.path(), CanaryAnswer::Promote).await;
+    world.through(&second).await;
+    assert_eq!(world.record(&second, &object_of(kind)).outcome, Outcome::Complete);
+}
+
+/// Takes the third version back in its step.
+pub async fn abort_the_third(world: &mut World, kind: Kind, manifest: &str) {
+    let third = world.push("web.yaml", manifest, "Third version");
+    until_step(world, &third, "waits for belay promote").await;
+    ask_at(world, &kind.path(), CanaryAnswer::Abort).await;
+    world.through(&third).await;
+    let record = world.record(&third, &object_of(kind));
+    assert_eq!(record.reason.clone().unwrap().code, ReasonCode::UndoneByHand, "{record:#?}");
+}
+
+/// Returns the name of the sample workload of a kind in records.
+fn object_of(kind: Kind) -> String {
+    format!("{} default/web", kind.name)
+}
+
+/// Starts belay, and kills it within each of two steps of two minutes, with one new pod and with two: nothing goes further while it
+/// is dead. `old` are the fewest old pods of each step.
+pub async fn kill_in_each_step(world: &mut World, sampling: &PodSampling, commit: &str, old: [usize; 2]) {
+    world.start();
+    until_step(world, commit, "canary step 1 of 2: 1 of 1 new pods are ready; watched until").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.kill().await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, old[0]));
+    world.start();
+    // The time of the step is over, and goes on with the next.
+    until_step(world, commit, "canary step 2 of 2: 2 of 2 new pods are ready; watched until").await;
+    world.kill().await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (2, old[1]));
+    world.start();
+}
+
+/// Loses the history within the only step, and waits until its time begins again.
+pub async fn lose_the_history(world: &mut World, commit: &str) {
+    until_step(world, commit, "1 of 1 new pods are ready; watched until").await;
+    world.stop().await;
+    std::fs::remove_file(world.repository.beside("state/history.db")).unwrap();
+    world.start();
+    until_step(world, commit, "1 of 1 new pods are ready; watched until").await;
 }
 
 /// The pods of the second version, and the available ones of the first, as they were at any time.

@@ -7,7 +7,10 @@ use belay_core::rollout::canary::CanaryAnswer;
 use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
 use serde_json::json;
 
-use crate::support::canary::{PodSampling, ask, assert_as_the_manifest_says, live, until_step, web, with_steps};
+use crate::support::canary::{
+    PodSampling, ask, assert_as_the_manifest_says, canary_steps, kill_in_each_step, live, lose_the_history, until_step,
+    web, with_steps,
+};
 use crate::support::daemon::{World, broken, image, path_of};
 use crate::support::tap::Fate;
 
@@ -19,14 +22,8 @@ async fn world(steps: &str) -> World {
     let first = world.push("web.yaml", &web(steps, "web:1"), "First version");
     world.start();
     world.through(&first).await;
-    assert_eq!(canary_steps(&world, &first), Vec::<String>::new(), "nothing is to be kept when it is new");
+    assert_eq!(canary_steps(&world, &first, WEB), Vec::<String>::new(), "nothing is to be kept when it is new");
     world
-}
-
-/// Returns what the history says of a canary's steps.
-fn canary_steps(world: &World, commit: &str) -> Vec<String> {
-    let steps = world.history().steps(world.record(commit, WEB).id).unwrap();
-    steps.into_iter().filter(|step| step.kind == StepKind::Canary).map(|step| step.detail).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,7 +48,7 @@ async fn a_good_version_goes_through_all_steps() {
     let record = world.record(&second, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
     assert_eq!(
-        canary_steps(&world, &second),
+        canary_steps(&world, &second, WEB),
         [
             "canary step 1 of 2: 1 new pod",
             "canary step 2 of 2: 2 new pods",
@@ -159,19 +156,7 @@ async fn nothing_goes_further_while_belay_is_dead() {
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     assert_eq!(live(&world).await["spec"].get("paused"), None, "the first lock alone holds");
     tap.rule(|_, _| Fate::Pass);
-    world.start();
-    until_step(&mut world, &second, "canary step 1 of 2: 1 of 1 new pods are ready; watched until").await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    world.kill().await;
-    tokio::time::sleep(Duration::from_mins(20)).await;
-    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
-    world.start();
-    // The time of the step is over, and goes on with the next.
-    until_step(&mut world, &second, "canary step 2 of 2: 2 of 2 new pods are ready; watched until").await;
-    world.kill().await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!((sampling.most_new(), sampling.fewest_old()), (2, 4));
-    world.start();
+    kill_in_each_step(&mut world, &sampling, &second, [4, 4]).await;
     world.through(&second).await;
     let record = world.record(&second, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
@@ -215,7 +200,7 @@ async fn a_newer_commit_begins_its_own_canary_and_a_revert_none() {
     assert_eq!(world.record(&third, WEB).outcome, Outcome::Superseded);
     assert_eq!(world.record(&back, WEB).outcome, Outcome::Complete);
     assert!(world.clock.now().duration_since(began).as_secs() < 60, "the way back is never slow");
-    assert_eq!((canary_steps(&world, &back), sampling.fewest_old()), (Vec::<String>::new(), 4));
+    assert_eq!((canary_steps(&world, &back, WEB), sampling.fewest_old()), (Vec::<String>::new(), 4));
     assert_as_the_manifest_says(&world).await;
 }
 
@@ -246,11 +231,7 @@ async fn a_canary_survives_the_loss_of_the_history() {
     let mut world = world(steps).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
-    world.stop().await;
-    std::fs::remove_file(world.repository.beside("state/history.db")).unwrap();
-    world.start();
-    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
+    lose_the_history(&mut world, &second).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     world.until("it is over", |source| source.under_way.is_empty()).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
@@ -361,7 +342,7 @@ async fn an_unwell_old_revision_never_blocks_its_fix() {
     let fix = world.push("web.yaml", &web(steps, "web:1"), "Fix it");
     world.through(&fix).await;
     assert_eq!(world.record(&fix, WEB).outcome, Outcome::Complete);
-    assert_eq!(canary_steps(&world, &fix), Vec::<String>::new());
+    assert_eq!(canary_steps(&world, &fix, WEB), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

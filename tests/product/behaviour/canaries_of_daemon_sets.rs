@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use belay_core::rollout::canary::CanaryAnswer;
 use belay_core::rollout::{Outcome, ReasonCode, marks};
 use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 
-use crate::support::canary::{PodSampling, ask_at, of_kind, until_step};
+use crate::support::canary::{PodSampling, abort_the_third, lose_the_history, of_kind, promote_in_the_end, until_step};
 use crate::support::daemon::{EPOCH, World, image};
 use crate::support::tap::{Fate, Tap};
 use crate::support::workloads::{KINDS, Kind};
@@ -101,20 +100,9 @@ async fn a_failure_in_a_step_goes_back_after_that_many_pods() {
 #[tokio::test(start_paused = true)]
 async fn a_person_promotes_a_step_and_takes_another_back() {
     let (mut world, _tap, sampling) = world(&web("1 0", "web:1")).await;
-    let second = world.push("web.yaml", &web("1 0", "web:2"), "Second version");
-    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote or belay abort").await;
-    tokio::time::sleep(Duration::from_mins(20)).await;
-    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 3));
-    ask_at(&world, &DAEMONS.path(), CanaryAnswer::Promote).await;
-    world.through(&second).await;
-    assert_eq!(world.record(&second, WEB).outcome, Outcome::Complete);
+    promote_in_the_end(&mut world, &sampling, DAEMONS, &web("1 0", "web:2")).await;
     assert_as_the_manifest_says(&world).await;
-    let third = world.push("web.yaml", &web("1 0", "web:3"), "Third version");
-    until_step(&mut world, &third, "waits for belay promote").await;
-    ask_at(&world, &DAEMONS.path(), CanaryAnswer::Abort).await;
-    world.through(&third).await;
-    let record = world.record(&third, WEB);
-    assert_eq!(record.reason.clone().unwrap().code, ReasonCode::UndoneByHand, "{record:#?}");
+    abort_the_third(&mut world, DAEMONS, &web("1 0", "web:3")).await;
     assert_eq!(nodes_with(&world, "web:2").await.len(), 4);
     assert_as_the_manifest_says(&world).await;
 }
@@ -214,11 +202,7 @@ async fn a_canary_survives_the_loss_of_the_history() {
     let steps = "1 3m";
     let (mut world, _tap, sampling) = world(&web(steps, "web:1")).await;
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
-    world.stop().await;
-    std::fs::remove_file(world.repository.beside("state/history.db")).unwrap();
-    world.start();
-    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
+    lose_the_history(&mut world, &second).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 3));
     world.until("it is over", |source| source.under_way.is_empty()).await;
     assert_eq!(nodes_with(&world, "web:2").await.len(), 4);

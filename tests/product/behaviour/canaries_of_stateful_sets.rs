@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMark};
-use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
+use belay_core::rollout::{Outcome, ReasonCode, marks};
 use serde_json::{Value, json};
 
-use crate::support::canary::{PodSampling, ask_at, of_kind, until_step};
+use crate::support::canary::{
+    PodSampling, abort_the_third, ask_at, canary_steps, kill_in_each_step, lose_the_history, of_kind,
+    promote_in_the_end, until_step,
+};
 use crate::support::daemon::{World, image};
 use crate::support::tap::{Fate, Tap};
 use crate::support::workloads::{KINDS, Kind};
@@ -71,11 +74,6 @@ async fn assert_as_the_manifest_says(world: &World) {
     assert_eq!(marks::annotation(&live, marks::CANARY_REQUEST), None);
 }
 
-fn steps_of(world: &World, commit: &str) -> Vec<String> {
-    let steps = world.history().steps(world.record(commit, WEB).id).unwrap();
-    steps.into_iter().filter(|step| step.kind == StepKind::Canary).map(|step| step.detail).collect()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_good_version_goes_through_all_steps() {
     let steps = "1 1m, 50% 2m";
@@ -93,7 +91,7 @@ async fn a_good_version_goes_through_all_steps() {
     let record = world.record(&second, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
     assert_eq!(
-        steps_of(&world, &second),
+        canary_steps(&world, &second, WEB),
         [
             "canary step 1 of 2: 1 new pod",
             "canary step 2 of 2: 2 new pods",
@@ -130,20 +128,9 @@ async fn a_failure_in_a_step_goes_back_after_that_many_pods() {
 #[tokio::test(start_paused = true)]
 async fn a_person_promotes_a_step_and_takes_another_back() {
     let (mut world, sampling) = world("1 0").await;
-    let second = world.push("web.yaml", &web("1 0", "web:2"), "Second version");
-    until_step(&mut world, &second, "1 of 1 new pods are ready; waits for belay promote or belay abort").await;
-    tokio::time::sleep(Duration::from_mins(20)).await;
-    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 3));
-    ask_at(&world, &SET.path(), CanaryAnswer::Promote).await;
-    world.through(&second).await;
-    assert_eq!(world.record(&second, WEB).outcome, Outcome::Complete);
+    promote_in_the_end(&mut world, &sampling, SET, &web("1 0", "web:2")).await;
     assert_as_the_manifest_says(&world).await;
-    let third = world.push("web.yaml", &web("1 0", "web:3"), "Third version");
-    until_step(&mut world, &third, "waits for belay promote").await;
-    ask_at(&world, &SET.path(), CanaryAnswer::Abort).await;
-    world.through(&third).await;
-    let record = world.record(&third, WEB);
-    assert_eq!(record.reason.clone().unwrap().code, ReasonCode::UndoneByHand, "{record:#?}");
+    abort_the_third(&mut world, SET, &web("1 0", "web:3")).await;
     assert_eq!(pods(&world).await, ["web-0=web:2", "web-1=web:2", "web-2=web:2", "web-3=web:2"]);
     assert_as_the_manifest_says(&world).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
@@ -164,19 +151,7 @@ async fn nothing_goes_further_while_belay_is_dead() {
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 3));
     tap.rule(|_, _| Fate::Pass);
-    world.start();
-    until_step(&mut world, &second, "canary step 1 of 2: 1 of 1 new pods are ready; watched until").await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    world.kill().await;
-    tokio::time::sleep(Duration::from_mins(20)).await;
-    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 3));
-    world.start();
-    // The time of the step is over, and goes on with the next.
-    until_step(&mut world, &second, "canary step 2 of 2: 2 of 2 new pods are ready; watched until").await;
-    world.kill().await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!((sampling.most_new(), sampling.fewest_old()), (2, 2));
-    world.start();
+    kill_in_each_step(&mut world, &sampling, &second, [3, 2]).await;
     world.through(&second).await;
     assert_eq!(world.record(&second, WEB).outcome, Outcome::Complete);
     assert_as_the_manifest_says(&world).await;
@@ -234,7 +209,7 @@ async fn a_newer_commit_begins_its_own_canary_and_a_revert_none() {
     world.through(&back).await;
     assert_eq!(world.record(&back, WEB).outcome, Outcome::Complete);
     assert!(world.clock.now().duration_since(began).as_secs() < 60, "the way back is never slow");
-    assert_eq!((steps_of(&world, &back), sampling.fewest_old()), (Vec::<String>::new(), 3));
+    assert_eq!((canary_steps(&world, &back, WEB), sampling.fewest_old()), (Vec::<String>::new(), 3));
     assert_as_the_manifest_says(&world).await;
 }
 
@@ -337,11 +312,7 @@ async fn a_canary_survives_the_loss_of_the_history() {
     let steps = "1 3m";
     let (mut world, sampling) = world(steps).await;
     let second = world.push("web.yaml", &web(steps, "web:2"), "Second version");
-    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
-    world.stop().await;
-    std::fs::remove_file(world.repository.beside("state/history.db")).unwrap();
-    world.start();
-    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
+    lose_the_history(&mut world, &second).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 3));
     world.until("it is over", |source| source.under_way.is_empty()).await;
     assert_eq!(pods(&world).await, ["web-0=web:2", "web-1=web:2", "web-2=web:2", "web-3=web:2"]);
@@ -355,7 +326,10 @@ async fn some_rollouts_have_no_steps() {
     begin(&mut world, &one("web:1")).await;
     let second = world.push("web.yaml", &one("web:2"), "Second version of one pod");
     world.through(&second).await;
-    assert_eq!((world.record(&second, WEB).outcome, steps_of(&world, &second)), (Outcome::Complete, Vec::new()));
+    assert_eq!(
+        (world.record(&second, WEB).outcome, canary_steps(&world, &second, WEB)),
+        (Outcome::Complete, Vec::new())
+    );
 
     let mut world = World::embedded().await;
     let ill = world.push("web.yaml", &bad("1 0", "never-ready"), "Never ready");
@@ -363,14 +337,14 @@ async fn some_rollouts_have_no_steps() {
     world.through(&ill).await;
     let fix = world.push("web.yaml", &web("1 0", "web:1"), "Fix it");
     world.through(&fix).await;
-    assert_eq!((world.record(&fix, WEB).outcome, steps_of(&world, &fix)), (Outcome::Complete, Vec::new()));
+    assert_eq!((world.record(&fix, WEB).outcome, canary_steps(&world, &fix, WEB)), (Outcome::Complete, Vec::new()));
 
     let (mut world, sampling) = self::world("1 0").await;
     let by_hand = json!({"spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}});
     world.patch(&SET.path(), "kubectl-patch", &by_hand).await;
     let second = world.push("web.yaml", &web("1 0", "web:2"), "Second version beside a partition by hand");
     world.through(&second).await;
-    assert_eq!((sampling.most_new(), steps_of(&world, &second)), (2, Vec::new()));
+    assert_eq!((sampling.most_new(), canary_steps(&world, &second, WEB)), (2, Vec::new()));
     assert_eq!(CanaryMark::on(&live(&world).await), None);
 }
 

@@ -18,7 +18,7 @@ use crate::daemon::shared::context::Context;
 use crate::prometheus::PrometheusError;
 use belay_core::manifest::Compact;
 use belay_core::rollout::analysis::{
-    Analysis, AnswerSums, CounterIncreases, EarlyVote, LOOKS, Measured, Measurement, PodAnswers, PodPatterns,
+    Analysis, AnswerSums, CounterIncreases, LOOKS, Measured, Measurement, PodAnswers, PodPatterns, PromotionProof,
     QueryTemplate, QueryValues, Sample, pod_patterns, promoted_early, worst_value,
 };
 use belay_core::rollout::health::PodAccount;
@@ -35,7 +35,7 @@ struct AnalysisStanding {
     /// The reason for which it is not known yet if the version is good.
     undecided: Option<String>,
     /// Its opinion on the end of a canary's step before its time.
-    early: EarlyVote,
+    early: PromotionProof,
 }
 
 /// The analyses of a workload that are under way. They end when this is dropped.
@@ -268,7 +268,7 @@ impl AnalysisTask {
         AnalysisStanding {
             failure: self.analysis.failure(),
             undecided: self.analysis.undecided(),
-            early: if self.has_measured { self.analysis.early_vote() } else { EarlyVote::Against },
+            early: if self.has_measured { self.analysis.promotion_proof() } else { PromotionProof::Missing },
         }
     }
 

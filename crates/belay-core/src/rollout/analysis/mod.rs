@@ -23,7 +23,7 @@ pub use guard::{Guard, GuardedTime, LOOKS};
 pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};
 pub use power::{LookTimes, Power, Traffic, power};
-pub use promotion::{EarlyVote, PROMOTED_EARLY, promoted_early};
+pub use promotion::{PROMOTED_EARLY, PromotionProof, promoted_early};
 pub use query_template::{QueryTemplate, QueryValues};
 pub use rule::AnalysisRule;
 pub use sample::{Sample, worst_value};
@@ -70,7 +70,7 @@ pub struct Analysis {
     last: Option<Measurement>,
     /// The step of the canary in which it looks, and what it has compared in that.
     step: Option<usize>,
-    in_step: promotion::ComparedInStep,
+    in_step: promotion::StepComparisons,
 }
 
 impl Analysis {
@@ -88,7 +88,7 @@ impl Analysis {
             since_compared: 0,
             last: None,
             step: None,
-            in_step: promotion::ComparedInStep::default(),
+            in_step: promotion::StepComparisons::default(),
         }
     }
 
@@ -113,7 +113,7 @@ impl Analysis {
     pub fn enter(&mut self, step: Option<usize>) {
         if self.step != step {
             self.step = step;
-            self.in_step = promotion::ComparedInStep::default();
+            self.in_step = promotion::StepComparisons::default();
         }
     }
 

@@ -11,27 +11,27 @@ const COMPARISONS: u32 = 4;
 /// The words between the proofs of two analyses.
 const AND: &str = ", and ";
 
-/// The opinion of one analysis on the end of a canary's step before its time.
+/// The proof of one analysis by which a canary's step may end before its time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum EarlyVote {
-    /// It is against it: it has not proved what it is asked to prove, or its last look has not passed.
+pub enum PromotionProof {
+    /// It has not proved what it is asked to prove, or its last look has not passed: the step goes on.
     #[default]
-    Against,
-    /// It proves nothing, and its last look has passed.
-    Content,
+    Missing,
+    /// It is asked to prove nothing, and its last look has passed.
+    NotAsked,
     /// It has proved that the version is not so many times worse, in one sentence with its numbers.
     Proved(String),
 }
 
-/// What was compared within a step.
+/// The comparisons of new and old pods within a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ComparedInStep {
+pub(super) struct StepComparisons {
     comparisons: u32,
     /// The answers of the new pods.
     answers: f64,
 }
 
-impl ComparedInStep {
+impl StepComparisons {
     pub fn add(&mut self, is_compared: bool, answers: f64) {
         self.comparisons = self.comparisons.saturating_add(u32::from(is_compared));
         self.answers += answers;
@@ -39,22 +39,22 @@ impl ComparedInStep {
 }
 
 impl Analysis {
-    /// Returns its opinion on the end of the step in which it looks.
+    /// Returns its proof for the end of the step in which it looks.
     #[must_use]
-    pub fn early_vote(&self) -> EarlyVote {
+    pub fn promotion_proof(&self) -> PromotionProof {
         let has_looked = |step| self.last.as_ref().is_some_and(|last| last.step == Some(step));
         let has_passed = self.last.as_ref().is_some_and(|last| last.verdict == AnalysisVerdict::Pass);
         if !self.step.is_some_and(has_looked) || !has_passed {
-            return EarlyVote::Against;
+            return PromotionProof::Missing;
         }
         let AnalysisRule::ErrorRate { prove: Some(prove), false_alarm, at_least, .. } = self.rule else {
-            return EarlyVote::Content;
+            return PromotionProof::NotAsked;
         };
         let has_enough = self.in_step.comparisons >= COMPARISONS && self.in_step.answers >= at_least;
         if !has_enough || self.test.proof() < 1.0 / false_alarm {
-            return EarlyVote::Against;
+            return PromotionProof::Missing;
         }
-        EarlyVote::Proved(format!(
+        PromotionProof::Proved(format!(
             "analysis {:?}: {}; that is less than {prove} times the old error rate, which is said of at most {}% of versions that are \
              {prove} times worse",
             self.name,
@@ -64,18 +64,18 @@ impl Analysis {
     }
 }
 
-/// Returns the proofs by which a step ends early; `None` if it goes on: an analysis is against it, or none has proved anything.
+/// Returns the proofs by which a step ends early; `None` if it goes on: a proof is missing, or none is asked for.
 #[must_use]
-pub fn promoted_early<'v>(votes: impl IntoIterator<Item = &'v EarlyVote>) -> Option<String> {
-    let mut proofs = Vec::new();
-    for vote in votes {
-        match vote {
-            EarlyVote::Against => return None,
-            EarlyVote::Content => {}
-            EarlyVote::Proved(proof) => proofs.push(proof.as_str()),
+pub fn promoted_early<'p>(proofs: impl IntoIterator<Item = &'p PromotionProof>) -> Option<String> {
+    let mut proved = Vec::new();
+    for proof in proofs {
+        match proof {
+            PromotionProof::Missing => return None,
+            PromotionProof::NotAsked => {}
+            PromotionProof::Proved(sentence) => proved.push(sentence.as_str()),
         }
     }
-    (!proofs.is_empty()).then(|| proofs.join(AND))
+    (!proved.is_empty()).then(|| proved.join(AND))
 }
 
 /// Returns the proofs that a step of the history names; none if it says something else.
@@ -105,29 +105,29 @@ mod tests {
     }
 
     fn has_proved(analysis: &Analysis) -> bool {
-        matches!(analysis.early_vote(), EarlyVote::Proved(_))
+        matches!(analysis.promotion_proof(), PromotionProof::Proved(_))
     }
 
     #[test]
     fn a_version_that_is_not_much_worse_is_proved_in_each_step() {
         let mut analysis = analysis(RULE);
         looks(&mut analysis, 40, (10.0, 1_000.0), (10.0, 1_000.0));
-        assert_eq!(analysis.early_vote(), EarlyVote::Against, "it looks in no step");
+        assert_eq!(analysis.promotion_proof(), PromotionProof::Missing, "it looks in no step");
         analysis.enter(Some(1));
         looks(&mut analysis, 3, (10.0, 1_000.0), (10.0, 1_000.0));
-        assert_eq!(analysis.early_vote(), EarlyVote::Against, "three comparisons are too few");
+        assert_eq!(analysis.promotion_proof(), PromotionProof::Missing, "three comparisons are too few");
         let last = looks(&mut analysis, 1, (10.0, 1_000.0), (10.0, 1_000.0));
         assert!(last[0].proof.unwrap() >= 100.0 && last[0].step == Some(1), "{last:?}");
-        let EarlyVote::Proved(why) = analysis.early_vote() else { panic!("{last:?}") };
+        let PromotionProof::Proved(why) = analysis.promotion_proof() else { panic!("{last:?}") };
         assert_eq!(
             why,
             "analysis \"errors\": the new pods gave 440 bad answers of 44000 (1%), the old ones 440 bad answers of 44000 (1%); that is \
              less than 2 times the old error rate, which is said of at most 1% of versions that are 2 times worse"
         );
         analysis.enter(Some(2));
-        assert_eq!(analysis.early_vote(), EarlyVote::Against, "the next step has its own answers");
+        assert_eq!(analysis.promotion_proof(), PromotionProof::Missing, "the next step has its own answers");
         looks(&mut analysis, 4, (0.0, 4.0), (0.0, 100.0));
-        assert_eq!(analysis.early_vote(), EarlyVote::Against, "16 answers are too few");
+        assert_eq!(analysis.promotion_proof(), PromotionProof::Missing, "16 answers are too few");
         looks(&mut analysis, 1, (0.0, 4.0), (0.0, 100.0));
         assert!(has_proved(&analysis));
     }
@@ -137,13 +137,13 @@ mod tests {
         let mut clean = analysis(RULE);
         clean.enter(Some(1));
         looks(&mut clean, 100, (0.0, 1_000.0), (0.0, 1_000.0));
-        assert_eq!(clean.early_vote(), EarlyVote::Against, "twice nothing is nothing");
+        assert_eq!(clean.promotion_proof(), PromotionProof::Missing, "twice nothing is nothing");
         let mut away = analysis(RULE);
         away.enter(Some(1));
         looks(&mut away, 40, (10.0, 1_000.0), (10.0, 1_000.0));
         assert!(has_proved(&away));
         away.measure(Measured::Nothing { message: "Prometheus did not answer".to_owned() }, Timestamp::UNIX_EPOCH);
-        assert_eq!(away.early_vote(), EarlyVote::Against, "on_none = \"pass\" promotes nothing");
+        assert_eq!(away.promotion_proof(), PromotionProof::Missing, "on_none = \"pass\" promotes nothing");
     }
 
     #[test]
@@ -151,24 +151,26 @@ mod tests {
         let bounds = AnalysisRule::Bounds { min: None, max: Some(1.0), failures: 3, at_least: 0.0 };
         let mut analysis = analysis(bounds);
         analysis.enter(Some(1));
-        for (value, expected) in
-            [(None, EarlyVote::Against), (Some(0.5), EarlyVote::Content), (Some(2.0), EarlyVote::Against)]
-        {
+        for (value, expected) in [
+            (None, PromotionProof::Missing),
+            (Some(0.5), PromotionProof::NotAsked),
+            (Some(2.0), PromotionProof::Missing),
+        ] {
             if let Some(value) = value {
                 analysis.measure(Measured::Value { value, requests: None }, Timestamp::UNIX_EPOCH);
             }
-            assert_eq!(analysis.early_vote(), expected, "{value:?}");
+            assert_eq!(analysis.promotion_proof(), expected, "{value:?}");
         }
     }
 
     #[test]
     fn all_analyses_have_to_agree() {
-        let proved = |text: &str| EarlyVote::Proved(text.to_owned());
+        let proved = |text: &str| PromotionProof::Proved(text.to_owned());
         for (votes, expected) in [
             (vec![], None),
-            (vec![EarlyVote::Content], None),
-            (vec![proved("a"), EarlyVote::Against], None),
-            (vec![proved("a"), EarlyVote::Content], Some("a")),
+            (vec![PromotionProof::NotAsked], None),
+            (vec![proved("a"), PromotionProof::Missing], None),
+            (vec![proved("a"), PromotionProof::NotAsked], Some("a")),
             (vec![proved("a"), proved("b")], Some("a, and b")),
         ] {
             assert_eq!(promoted_early(&votes).as_deref(), expected, "{votes:?}");

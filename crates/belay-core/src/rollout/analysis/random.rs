@@ -29,6 +29,7 @@ impl Random {
         }
         events
     }
+
     /// Returns the answers of so many pods to so many requests each, of which a part is bad, independently of each other.
     pub fn answers(&mut self, pods: i64, requests: f64, error_rate: f64) -> AnswerSums {
         AnswerSums::of((0..pods).map(|_| {

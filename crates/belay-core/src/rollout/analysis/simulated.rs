@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::error_rates::{AnswerSums, Answers, ErrorRateTest};
 use super::random::Random;
-use super::{Analysis, AnalysisRule, CounterIncreases, EarlyVote, Measured, OnNone, PodAnswers, Sample};
+use super::{Analysis, AnalysisRule, CounterIncreases, Measured, OnNone, PodAnswers, PromotionProof, Sample};
 
 /// Returns the size of a burst, geometric with this mean.
 fn burst(random: &mut Random, mean: f64) -> f64 {
@@ -126,7 +126,7 @@ impl Simulated {
         analysis.enter(Some(1));
         self.ends_after(random, |answers| {
             analysis.measure(Measured::Answers(answers), Timestamp::UNIX_EPOCH);
-            matches!(analysis.early_vote(), EarlyVote::Proved(_))
+            matches!(analysis.promotion_proof(), PromotionProof::Proved(_))
         })
     }
 

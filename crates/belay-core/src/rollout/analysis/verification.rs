@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::promotion::named_proofs;
-use super::{Analysis, EarlyVote, Measurement, OnNone};
+use super::{Analysis, Measurement, OnNone, PromotionProof};
 
 /// One analysis of a rollout, computed again.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,7 @@ fn verified((name, queries): (&str, &str), looks: &[Measurement]) -> VerifiedAna
         let (known, _) = analysis.insert((known, look.rule));
         known.enter(look.step);
         let again = known.measure(look.measured.clone(), look.at);
-        if let EarlyVote::Proved(proof) = known.early_vote() {
+        if let PromotionProof::Proved(proof) = known.promotion_proof() {
             proofs.insert(proof);
         }
         let is_same = again.verdict == look.verdict
