@@ -159,7 +159,7 @@ impl World {
     }
 
     pub async fn strategic(&self, kind: &str, name: &str, patch: Value) -> Result<Value> {
-        if kind == "Deployment" && patch["spec"].get("template").is_some() {
+        if patch["spec"].get("template").is_some() {
             self.next_second().await;
         }
         let path = format!("{}/{name}", self.path(kind));
