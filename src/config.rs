@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::regular_file::read_regular_text;
-pub use analysis::{AnalysisConfig, AnalysisQueries};
+pub use analysis::{AnalysisConfig, AnalysisSubject};
 pub use belay_core::span::{InvalidSpan, Span};
 use read::{ReadConfig, SyntaxError, read};
 pub use receiver::{Address, NotifyConfig, NotifyEvent, NotifyKind};

@@ -1,25 +1,30 @@
-//! `[[analysis]]`: what Prometheus measures of a rollout within its bake time.
+//! `[[analysis]]`: what Prometheus, or a Job, says of a rollout within its canary and its bake time.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use belay_core::rollout::analysis::{AnalysisRule, LookTimes, OnNone, QueryTemplate};
+use belay_core::rollout::analysis::{AnalysisRule, JobCondition, LookTimes, OnNone, QueryTemplate};
 use belay_core::span::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use sha2::Digest as _;
 
-/// An analysis: what Prometheus measures of a workload within its bake time. It compares the error rate of the new pods with that
-/// of the old ones (`bad` and `total`), or it holds a value within bounds (`query` with `min`, `max`, or both).
+/// An analysis of a workload within its canary and its bake time. Prometheus compares the error rate of the new pods with that
+/// of the old ones (`bad` and `total`), or holds a value within bounds (`query` with `min`, `max`, or both). Or a Job decides (`job`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnalysisConfig {
     /// Its name, by which `analysis` of a source and `belay.dev/analysis` of a workload ask for it: letters, digits, `-`, `_`
     /// and `.`.
     pub name: String,
-    /// The address of Prometheus, `http://prometheus.monitoring:9090`; also with a path before that of its API.
+    /// The address of Prometheus, `http://prometheus.monitoring:9090`; also with a path before that of its API. A `job` needs none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prometheus: String,
+    /// The path of a file from the root of the repository, with one Job. It is made once for each rollout, in the namespace of the
+    /// workload, and a rollout whose Job fails goes back. The source does not apply the file itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
     /// A query of the counters of bad answers. `{{pods}}` stands for a regular expression of pod names, and is needed here:
     /// `http_requests_total{namespace="{{namespace}}",pod=~"{{pods}}",code=~"5.."}`. `{{source}}`, `{{namespace}}`, `{{name}}`, `{{commit}}` and
     /// `{{revision}}` stand for those of the rollout. The counters are not to be summed up, or only by `pod`.
@@ -78,9 +83,9 @@ pub struct AnalysisConfig {
     pub ca_file: Option<PathBuf>,
 }
 
-/// The queries of an analysis.
+/// The subject of an analysis: its queries, or its Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AnalysisQueries {
+pub enum AnalysisSubject {
     /// Counters of the new and of the old pods.
     Answers {
         /// The bad answers.
@@ -95,6 +100,11 @@ pub enum AnalysisQueries {
         /// The requests that it is made of.
         requests: Option<QueryTemplate>,
     },
+    /// A Job of the repository.
+    Job {
+        /// The path of its file.
+        file: String,
+    },
 }
 
 impl AnalysisConfig {
@@ -102,6 +112,9 @@ impl AnalysisConfig {
     #[must_use]
     pub fn rule(&self) -> AnalysisRule {
         let number = |number: &Option<Number>| number.as_ref().and_then(Number::as_f64);
+        if self.job.is_some() {
+            return AnalysisRule::Job { job: JobCondition::Complete };
+        }
         match self.bad {
             Some(_) => AnalysisRule::ErrorRate {
                 tolerate: number(&self.tolerate).unwrap_or(1.25),
@@ -118,12 +131,15 @@ impl AnalysisConfig {
         }
     }
 
-    /// Returns its queries.
+    /// Returns its subject.
     ///
     /// # Errors
     ///
-    /// Fails with the fault of one of them; a configuration that was checked has none.
-    pub fn queries(&self) -> Result<AnalysisQueries, String> {
+    /// Fails with the fault of a query; a configuration that was checked has none.
+    pub fn subject(&self) -> Result<AnalysisSubject, String> {
+        if let Some(file) = &self.job {
+            return Ok(AnalysisSubject::Job { file: file.trim_start_matches('/').to_owned() });
+        }
         let parse = |key: &str, text: &str| QueryTemplate::parse(text).map_err(|fault| format!("{key}: {fault}"));
         match (&self.bad, &self.total, &self.query) {
             (Some(bad), Some(total), None) => {
@@ -132,14 +148,27 @@ impl AnalysisConfig {
                     return Err(format!("{key} has no {{{{pods}}}}: the new pods could not be told from the old ones"));
                 }
                 let [(_, bad), (_, total)] = queries;
-                Ok(AnalysisQueries::Answers { bad, total })
+                Ok(AnalysisSubject::Answers { bad, total })
             }
             (None, total, Some(query)) => {
                 let requests = total.as_ref().map(|total| parse("total", total)).transpose()?;
-                Ok(AnalysisQueries::Value { query: parse("query", query)?, requests })
+                Ok(AnalysisSubject::Value { query: parse("query", query)?, requests })
             }
-            _ => Err("an analysis has bad and total, or query with min or max".to_owned()),
+            _ => Err("an analysis has bad and total, or query with min or max, or job".to_owned()),
         }
+    }
+
+    /// Returns the path of its Job as a pattern of gitignore.
+    pub(super) fn job_pattern(&self) -> Option<String> {
+        let path = self.job.as_deref()?.trim_start_matches('/');
+        let mut pattern = "/".to_owned();
+        for c in path.chars() {
+            if "\\*?[ ".contains(c) {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        Some(pattern)
     }
 
     /// Returns the times between its looks.
@@ -152,10 +181,13 @@ impl AnalysisConfig {
         f64::from(self.at_least.unwrap_or(20))
     }
 
-    /// Returns the hash of its queries: what they have measured says nothing about others.
+    /// Returns the hash of its queries, or of the path of its Job: their verdicts say nothing about others.
     #[must_use]
     pub fn queries_hash(&self) -> String {
-        let text = format!("{:?}", (&self.prometheus, &self.bad, &self.total, &self.query));
+        let text = match &self.job {
+            Some(file) => format!("job {file:?}"),
+            None => format!("{:?}", (&self.prometheus, &self.bad, &self.total, &self.query)),
+        };
         let hash = sha2::Sha256::digest(text);
         hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     }
@@ -167,6 +199,8 @@ impl AnalysisConfig {
         let looks = match self.rule() {
             AnalysisRule::ErrorRate { .. } => 2,
             AnalysisRule::Bounds { failures, .. } => failures.saturating_sub(1),
+            // It is made at the first look, and has not failed then.
+            AnalysisRule::Job { .. } => 1,
         };
         self.warmup.0.saturating_add(self.interval.0.saturating_mul(looks))
     }
@@ -184,12 +218,14 @@ impl AnalysisConfig {
         if self.name.is_empty() || !self.name.chars().all(is_word) {
             faults.push("its name is not made of letters, digits, '-', '_' and '.'".to_owned());
         }
-        if !self.prometheus.parse().is_ok_and(|uri| is_address(&uri)) {
+        if self.job.is_some() {
+            faults.extend(self.check_job());
+        } else if !self.prometheus.parse().is_ok_and(|uri| is_address(&uri)) {
             // The address is not shown: it may have a password in it.
             let rule = "is no http or https address without user, password and query";
             faults.push(format!("prometheus {rule}: write http://HOST:PORT, and use username and password_file"));
         }
-        faults.extend(self.queries().err().or_else(|| self.check_rule().err()));
+        faults.extend(self.subject().err().or_else(|| self.check_rule().err()));
         if self.interval.0 < Duration::from_secs(5) {
             faults.push(format!("interval {} is too short: at least 5s", self.interval));
         }
@@ -200,6 +236,29 @@ impl AnalysisConfig {
             faults.push("username and token_file can't both be used: leave one out".to_owned());
         }
         faults
+    }
+
+    /// Returns the fault of an analysis with a Job: its path, or a key that is only for Prometheus.
+    fn check_job(&self) -> Option<String> {
+        let for_prometheus = [
+            ("prometheus", !self.prometheus.is_empty()),
+            ("bad", self.bad.is_some()),
+            ("total", self.total.is_some()),
+            ("query", self.query.is_some()),
+            ("min", self.min.is_some()),
+            ("max", self.max.is_some()),
+            ("failures", self.failures.is_some()),
+            ("at_least", self.at_least.is_some()),
+            ("username", self.username.is_some()),
+            ("token_file", self.token_file.is_some()),
+            ("ca_file", self.ca_file.is_some()),
+        ];
+        if let Some((key, _)) = for_prometheus.iter().find(|(_, is_set)| *is_set) {
+            return Some(format!("{key} is not for an analysis with job"));
+        }
+        let path = self.job.as_deref().unwrap_or_default().trim_start_matches('/');
+        let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+        (!path.split('/').all(is_plain)).then(|| "job is no path of a file from the root of the repository".to_owned())
     }
 
     fn check_rule(&self) -> Result<(), String> {
@@ -214,6 +273,9 @@ impl AnalysisConfig {
                 ("prove", self.prove.is_some()),
             ];
             alone(&of_counters, "bad")?;
+            if self.job.is_some() {
+                return Ok(());
+            }
             if self.min.is_none() && self.max.is_none() {
                 return Err("query needs min, max, or both".to_owned());
             }
@@ -298,7 +360,7 @@ mod tests {
         let error = Config::parse(&text, "belay.toml").unwrap_err().to_string();
         assert!(error.contains("use username and password_file") && !error.contains("hunter2"), "{error}");
         for (analysis, fault) in [
-            ("", "an analysis has bad and total, or query with min or max"),
+            ("", "an analysis has bad and total, or query with min or max, or job"),
             ("query = 'up'", "query needs min, max, or both"),
             ("query = 'up{{pod}}'\nmin = 1", "query: \"{{pod}}\" is none of"),
             ("bad = 'a'\ntotal = 'b{{pods}}'", "bad has no {{pods}}"),
@@ -308,6 +370,7 @@ mod tests {
             ("query = 'up'\nmin = 1\nfailures = 0", "failures is at least 1"),
             ("query = 'up'\nmin = 1\ninterval = '1s'", "interval 1s is too short"),
             ("query = 'up'\nmin = 1\nusername = 'ada'", "username and password_file belong together"),
+            ("job = 'smoke.yaml'", "prometheus is not for an analysis with job"),
             (&format!("{COUNTERS}\nmin = 1"), "min is only for an analysis with query"),
             (&format!("{COUNTERS}\ntolerate = 0.5"), "tolerate is a number from 1"),
             (&format!("{COUNTERS}\nprove = 1.25"), "prove is a number above tolerate, which is 1.25"),

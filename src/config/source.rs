@@ -332,6 +332,11 @@ impl SourceConfig {
         IgnoredFields::of(self.ignore.iter().filter(|ignore| ignore.is_of(key)).flat_map(|ignore| &ignore.fields))
     }
 
+    /// Returns the files of Jobs that analyses make, as patterns of `exclude`.
+    pub fn analysis_jobs(&self) -> impl Iterator<Item = String> {
+        self.known_analyses.iter().filter_map(AnalysisConfig::job_pattern)
+    }
+
     /// Returns the namespace of the source's Lease.
     #[must_use]
     pub fn lease_namespace(&self) -> &str {

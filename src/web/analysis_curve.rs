@@ -14,6 +14,7 @@ pub(super) struct AnalysisCurve {
     pub(super) name: String,
     /// The verdict of the last look, with its numbers.
     pub(super) last: String,
+    /// Empty for the Job of an analysis, which has no numbers.
     pub(super) svg: String,
 }
 
@@ -26,10 +27,12 @@ impl AnalysisCurve {
 
     fn of_one(name: &str, looks: &[&Measurement]) -> Option<AnalysisCurve> {
         let (first, last) = (looks.first()?, looks.last()?);
+        let seconds = last.at.duration_since(first.at).as_secs_f64().max(1.0);
+        let has_numbers = !matches!(last.rule, AnalysisRule::Job { .. });
         Some(AnalysisCurve {
             name: name.to_owned(),
             last: format!("{} ({})", last.verdict.word(), last.numbers()),
-            svg: drawn(name, looks, last.at.duration_since(first.at).as_secs_f64().max(1.0)),
+            svg: if has_numbers { drawn(name, looks, seconds) } else { String::new() },
         })
     }
 }
@@ -48,6 +51,7 @@ fn bounds(rule: AnalysisRule) -> Vec<f64> {
     match rule {
         AnalysisRule::ErrorRate { false_alarm, .. } => vec![(1.0 / false_alarm).log10()],
         AnalysisRule::Bounds { min, max, .. } => min.into_iter().chain(max).collect(),
+        AnalysisRule::Job { .. } => Vec::new(),
     }
 }
 

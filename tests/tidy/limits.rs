@@ -148,6 +148,13 @@ const MANIFESTS: &[Row] = &[
         ],
     ),
     (
+        "earlier rollouts of a workload whose",
+        &[
+            "src/daemon/rollout/health_monitor/analysis.rs EARLIER_JOBS",
+            "src/daemon/rollout/health_monitor/analysis_job.rs DELETION",
+        ],
+    ),
+    (
         "looks of an analysis",
         &[
             "crates/belay-core/src/rollout/analysis/guard.rs LOOKS",

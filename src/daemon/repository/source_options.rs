@@ -44,7 +44,9 @@ pub fn render_options(config: &SourceConfig) -> Options {
         capabilities: None,
     };
     let paths = SourcePaths::of(config.path.iter());
-    let excluded = Excluded::of(&config.include, &config.exclude).outside_of(&paths);
+    // The Job of an analysis is made for a rollout, and not by itself.
+    let exclude: Vec<String> = config.exclude.iter().cloned().chain(config.analysis_jobs()).collect();
+    let excluded = Excluded::of(&config.include, &exclude).outside_of(&paths);
     Options {
         off: config.render == Render::Off,
         helm: config.helm.iter().map(chart).collect(),

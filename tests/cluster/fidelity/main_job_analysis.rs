@@ -129,3 +129,61 @@ async fn the_pods_of_each_kind_are_known_by_their_names() {
     world.stop().await;
     nodes.stop().await;
 }
+
+/// Returns the file of a Job whose pods have this fate.
+fn smoke(fate: &str) -> String {
+    format!(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: smoke}}\nspec:\n  backoffLimit: 0\n  template:\n    metadata:\n      annotations: \
+         {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      restartPolicy: Never\n      containers: [{{name: app, image: 'smoke:1'}}]\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_the_repository_decides() {
+    const JOB: &str = "[[source]]\nrepository = '/srv'\n\
+        [[analysis]]\nname = 'smoke'\njob = 'smoke/job.yaml'\ninterval = '5s'\non_none = 'pass'\n";
+    let Some((plane, nodes, mut world)) = real_world().await else { return };
+    world.config.bake = "8s".parse().unwrap();
+    world.config.known_analyses = Config::parse(JOB, "belay.toml").unwrap().analysis;
+    world.repository.write("smoke/job.yaml", smoke("exit-after=2s,code=0"));
+    world.start();
+    let first = push(&mut world, 1, &["dep"]);
+    world.through(&first).await;
+    let jobs = || {
+        let listed = plane.kubectl().args(["get", "jobs", "-o", "json"]).output().unwrap();
+        let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+        listed["items"].as_array().unwrap().clone()
+    };
+    assert!(jobs().is_empty(), "the source does not apply it, and nothing asks for it yet");
+    world.stop().await;
+    world.config.analysis = vec!["smoke".to_owned()];
+    world.start();
+    // The Job of the third version fails, the one of the fourth can't start.
+    for (version, fate, outcome, job_condition, live) in [
+        (2, "exit-after=2s,code=0", Outcome::Complete, Some("Complete"), "dep:2"),
+        (3, "exit-after=2s,code=3", Outcome::RolledBack, Some("Failed"), "dep:2"),
+        (4, "image-pull-error", Outcome::Complete, None, "dep:4"),
+    ] {
+        world.repository.write("smoke/job.yaml", smoke(fate));
+        let commit = push(&mut world, version, &["dep"]);
+        world.through(&commit).await;
+        let record = world.record(&commit, "Deployment default/dep");
+        assert_eq!(record.outcome, outcome, "{version}: {record:#?}");
+        assert_eq!(image(&world.get(&path_of("dep")).await.unwrap()), live, "{version}");
+        let made = jobs().into_iter().find(|job| job["metadata"]["annotations"]["belay.dev/commit"] == *commit);
+        let has = |kind: &str| {
+            let conditions =
+                made.as_ref().and_then(|job| job["status"]["conditions"].as_array()).cloned().unwrap_or_default();
+            conditions.iter().any(|condition| condition["type"] == kind && condition["status"] == "True")
+        };
+        match job_condition {
+            Some(kind) => assert!(has(kind), "{version}: {made:#?}"),
+            None => assert!(
+                made.as_ref().is_none_or(|job| job["metadata"]["deletionTimestamp"].is_string()),
+                "it does not outlive the rollout: {made:#?}"
+            ),
+        }
+    }
+    world.stop().await;
+    nodes.stop().await;
+}

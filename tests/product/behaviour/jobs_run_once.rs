@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::support::daemon::{World, deployment, image};
 use crate::the_number_of_pods_is_judged::wanted;
 
-fn job(name: &str, image: &str, fate: &str, more: &str) -> String {
+/// Returns a Job whose pods have a fate; `more` is of its spec.
+pub fn job(name: &str, image: &str, fate: &str, more: &str) -> String {
     format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n{more}  template:\n    metadata:\n      annotations: \
          {{kubelet.belay.dev/fate: \"{fate}\"}}\n    spec:\n      restartPolicy: Never\n      containers:\n      - name: \

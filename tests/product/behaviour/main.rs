@@ -38,6 +38,7 @@ mod an_object_has_one_name;
 mod an_undo_is_respected_in_every_state;
 mod an_undo_with_kubectl_is_respected;
 mod analyses_judge_a_bake_time;
+mod analyses_run_a_job;
 mod answers_in_json_over_http;
 mod applies_manifests_of_any_kind;
 mod bad_input_is_named_and_survived;

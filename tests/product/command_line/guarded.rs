@@ -124,3 +124,38 @@ async fn a_plan_says_it_for_the_present_traffic() {
     let why = "note: analysis \"errors\": its present traffic is not known: Prometheus can't be reached";
     assert!(away.code == 3 && away.out.contains(why), "{away:?}");
 }
+
+#[test]
+fn the_job_of_an_analysis_is_checked() {
+    const CONFIG: &str = "[[source]]\nrepository = '/srv'\nbake = '5m'\nanalysis = ['smoke']\n[[analysis]]\nname = 'smoke'\n\
+                          job = 'smoke/job.yaml'\n";
+    const JOB: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: smoke}\nspec:\n  template:\n    spec:\n      restartPolicy: \
+                       Never\n      containers: [{name: app, image: smoke}]\n";
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("belay.toml", CONFIG);
+    write("web.yaml", &web("1 10m", "web:1"));
+    std::fs::create_dir(folder.path().join("smoke")).unwrap();
+    for (file, code, told) in [
+        (None, 1, "error: analysis \"smoke\": the repository has no file smoke/job.yaml\n--> web.yaml:1:1"),
+        (
+            Some(JOB.replace("image", "imag")),
+            1,
+            "error: image is missing in spec.template.spec.containers[0]\n --> smoke/job.yaml:8:20",
+        ),
+        (
+            Some("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n".to_owned()),
+            1,
+            "Secret default/a is no Job\n--> smoke/job.yaml:1:1",
+        ),
+        (Some(JOB.to_owned()), 0, "1 object in 1 file, and nothing wrong."),
+    ] {
+        if let Some(file) = file {
+            write("smoke/job.yaml", &file);
+        }
+        let mut command = belay(folder.path());
+        command.args(["check", "--config", "belay.toml"]);
+        let checked = finish(command, "");
+        assert!(checked.code == code && format!("{}{}", checked.out, checked.err).contains(told), "{checked:?}");
+    }
+}

@@ -1,5 +1,6 @@
 //! `belay check [PATH]`
 
+mod analysis_jobs;
 mod cluster_fields;
 mod empty_folder;
 mod other_tools;
@@ -39,7 +40,10 @@ pub(in crate::cli) fn run(globals: &Globals, args: &Args) -> anyhow::Result<Exit
     let namespace = globals.namespace.as_deref().unwrap_or("default");
     let (reading, configured) = source.reading_and_source()?;
     let folder = folder::read(path.as_deref(), &reading, Scopes::new(namespace))?;
-    let (complaints, mut warnings) = look(&folder);
+    let (mut complaints, mut warnings) = look(&folder);
+    if let Some(source) = &configured {
+        complaints.extend(analysis_jobs::complaints(path.as_deref(), &folder, source)?);
+    }
     let notes = configured.map(|source| guards(&folder, &source, &mut warnings)).unwrap_or_default();
     let objects: usize = folder.files.iter().map(|file| file.manifests.len()).sum();
     let (wrong, doubtful) = (complaints.len(), warnings.len());

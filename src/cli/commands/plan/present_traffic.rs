@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::cli::output::activity::during;
 use crate::cli::session::guard_notes::GuardNotes;
 use crate::clock::Clock;
-use crate::config::{AnalysisConfig, AnalysisQueries, SourceConfig};
+use crate::config::{AnalysisConfig, AnalysisSubject, SourceConfig};
 use crate::prometheus::{InstantQuery, PrometheusClient, PrometheusError};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::analysis::{
@@ -98,7 +98,7 @@ impl<'s> PresentTraffic<'s> {
 
     /// Returns the answers of a workload's pods lately.
     async fn ask(&self, config: &AnalysisConfig, key: &ObjectKey) -> Result<AnswerSums, PrometheusError> {
-        let AnalysisQueries::Answers { bad, total } = config.queries().map_err(PrometheusError)? else {
+        let AnalysisSubject::Answers { bad, total } = config.subject().map_err(PrometheusError)? else {
             return Ok(AnswerSums::default());
         };
         let pods = pod_patterns(key, &[], false).old;

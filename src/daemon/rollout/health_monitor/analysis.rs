@@ -1,31 +1,38 @@
-//! The analyses of a workload within its bake time: Prometheus is asked beside the watch, look by look.
+//! The analyses of a workload within its canary and its bake time: Prometheus is asked, or a Job is looked at, beside the watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::analysis_job::{AnalysisJob, delete_running};
 use super::{HealthMonitor, MonitorEnd};
-use crate::config::{AnalysisConfig, AnalysisQueries};
+use crate::config::{AnalysisConfig, AnalysisSubject};
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use crate::daemon::shared::context::Context;
 use crate::prometheus::PrometheusError;
-use belay_core::manifest::Compact;
+use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::analysis::{
-    Analysis, AnswerSums, CounterIncreases, LOOKS, Measured, Measurement, PodAnswers, PodPatterns, PromotionProof,
-    QueryTemplate, QueryValues, Sample, pod_patterns, promoted_early, worst_value,
+    Analysis, AnswerSums, CounterIncreases, JobOrigin, JobState, LOOKS, Measured, Measurement, PodAnswers, PodPatterns,
+    PromotionProof, QueryTemplate, QueryValues, Sample, job_key, pod_patterns, promoted_early, worst_value,
 };
 use belay_core::rollout::health::PodAccount;
-use belay_core::rollout::{Outcome, Reason, ReasonCode, RecordId, StepKind, asked_analyses, marks};
+use belay_core::rollout::{CommitId, Outcome, Reason, ReasonCode, Record, RecordId, StepKind, asked_analyses, marks};
 
 /// The time over which the looks of a canary's step are spread at most: it may wait for a person for days.
 const LOOKS_OF_A_STEP: SignedDuration = SignedDuration::from_hours(24);
+
+/// The time after the longest bake time after which the cluster ends a Job that belay could not delete.
+const AFTER_ROLLOUT: SignedDuration = SignedDuration::from_mins(5);
+
+/// The earlier rollouts of a workload whose Jobs are deleted if they still run.
+const EARLIER_JOBS: usize = 5;
 
 /// The standing of one analysis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +49,9 @@ struct AnalysisStanding {
 #[derive(Debug)]
 pub(super) struct Analyses {
     standing: watch::Receiver<BTreeMap<String, AnalysisStanding>>,
-    _looks: JoinSet<()>,
+    looks: JoinSet<()>,
+    /// The Jobs of those that have one.
+    jobs: Vec<ObjectKey>,
 }
 
 impl Analyses {
@@ -59,6 +68,12 @@ impl Analyses {
     /// Returns the proof by which a step of a canary ends before its time.
     fn promoted_early(&self) -> Option<String> {
         promoted_early(self.standing.borrow().values().map(|standing| &standing.early))
+    }
+
+    /// Ends them: the rollout has its end. Jobs that still run are deleted.
+    pub(super) async fn end(mut self, context: &Context) {
+        self.looks.shutdown().await;
+        delete_running(context, &self.jobs).await;
     }
 
     /// Waits until one of them has news.
@@ -92,9 +107,9 @@ impl HealthMonitor<'_> {
         let rollout = Arc::new(MeasuredRollout {
             record: self.work.record,
             pods: pod_patterns(&wanted.key, &present, is_step),
-            namespace: wanted.key.namespace.clone().unwrap_or_default(),
-            name: wanted.key.name.clone(),
-            commit: wanted.commit.id.to_string(),
+            workload: wanted.key.clone(),
+            owner: owner_reference(live),
+            commit: wanted.commit.id.clone(),
             revision: marks::revision(live).unwrap_or_default(),
             bake: if is_step { bake.min(LOOKS_OF_A_STEP) } else { bake },
             began,
@@ -103,7 +118,7 @@ impl HealthMonitor<'_> {
             more: self.judge.outage_timeout(),
         });
         let known = self.work.measured_before();
-        let (mut all, mut tasks) = (BTreeMap::new(), Vec::new());
+        let (mut all, mut tasks): (_, Vec<AnalysisTask>) = (BTreeMap::new(), Vec::new());
         for name in asked {
             match context.config.known_analyses.iter().find(|known| known.name == name) {
                 Some(config) if config.bad.is_some() && replaced.is_none() && !is_step => {
@@ -122,11 +137,12 @@ impl HealthMonitor<'_> {
             }
         }
         let (news, standing) = watch::channel(all);
+        let jobs = tasks.iter().filter_map(|task| task.job.as_ref().map(|job| job.key.clone())).collect();
         let mut looks = JoinSet::new();
         for task in tasks {
             looks.spawn(task.run(news.clone()));
         }
-        self.analyses = Some(Analyses { standing, _looks: looks });
+        self.analyses = Some(Analyses { standing, looks, jobs });
     }
 
     /// Returns the end of a rollout whose version an analysis has shown to be bad.
@@ -181,9 +197,10 @@ impl RolloutTask {
 struct MeasuredRollout {
     record: RecordId,
     pods: PodPatterns,
-    namespace: String,
-    name: String,
-    commit: String,
+    workload: ObjectKey,
+    /// The owner reference of the workload.
+    owner: Value,
+    commit: CommitId,
     revision: i64,
     /// The length of its bake time.
     bake: SignedDuration,
@@ -217,12 +234,57 @@ impl MeasuredRollout {
     }
 }
 
+impl MeasuredRollout {
+    /// Returns the Job of an analysis, if it has one.
+    fn job(&self, context: &Arc<Context>, config: &AnalysisConfig) -> Option<AnalysisJob> {
+        let Ok(AnalysisSubject::Job { file }) = config.subject() else { return None };
+        let records = context.newest_records(&self.workload);
+        let rolled_out = records.iter().filter(|record| record.rolls_out && record.object == self.workload);
+        let keys = |record: &Record| (record.id, job_key(&config.name, record));
+        let (mut own, mut earlier): (Vec<_>, Vec<_>) = rolled_out.map(keys).partition(|(id, _)| *id == self.record);
+        earlier.truncate(EARLIER_JOBS);
+        let most = self.bake.saturating_add(self.more).saturating_add(AFTER_ROLLOUT);
+        Some(AnalysisJob {
+            context: Arc::clone(context),
+            key: own.pop()?.1,
+            commit: self.commit.clone(),
+            file,
+            origin: JobOrigin {
+                source: context.config.name.clone(),
+                analysis: config.name.clone(),
+                workload: self.workload.clone(),
+                commit: self.commit.to_string(),
+                revision: self.revision,
+                pods: self.pods.new.clone(),
+                owner: self.owner.clone(),
+                most_seconds: most.as_secs(),
+            },
+            earlier: earlier.into_iter().map(|(_, key)| key).collect(),
+            not_started: None,
+        })
+    }
+}
+
+/// Returns the owner reference by which an object is deleted with a workload.
+fn owner_reference(live: &Value) -> Value {
+    json!({
+        "apiVersion": live["apiVersion"],
+        "kind": live["kind"],
+        "name": live["metadata"]["name"],
+        "uid": live["metadata"]["uid"],
+    })
+}
+
 /// One analysis of a rollout, which looks every `interval`.
 struct AnalysisTask {
     context: Arc<Context>,
     config: AnalysisConfig,
     rollout: Arc<MeasuredRollout>,
-    queries: Result<AnalysisQueries, String>,
+    subject: Result<AnalysisSubject, String>,
+    /// Its Job, if it has one.
+    job: Option<AnalysisJob>,
+    /// The reason for which its Job has no end yet.
+    running: Option<String>,
     analysis: Analysis,
     /// The counters of the new pods, and of the old ones.
     new: CounterIncreases,
@@ -249,17 +311,21 @@ impl AnalysisTask {
         let wait = Duration::try_from(warm.duration_since(context.clock.steady())).unwrap_or_default();
         let mut analysis = Analysis::resume(names, config.rule(), config.on_none, known);
         analysis.enter(rollout.step);
+        let job = rollout.job(context, config);
+        let is_over = analysis.has_passed_for_good();
         AnalysisTask {
             context: Arc::clone(context),
             config: config.clone(),
             rollout: Arc::clone(rollout),
-            queries: config.queries(),
+            subject: config.subject(),
+            running: job.as_ref().filter(|_| !is_over).map(|job| format!("the Job {} has not begun", job.key.name)),
+            job,
             analysis,
             new: CounterIncreases::default(),
             old: CounterIncreases::default(),
             is_first: true,
             is_after_bake: false,
-            has_measured: false,
+            has_measured: is_over,
             first: Instant::now() + wait,
         }
     }
@@ -267,12 +333,17 @@ impl AnalysisTask {
     fn standing(&self) -> AnalysisStanding {
         AnalysisStanding {
             failure: self.analysis.failure(),
-            undecided: self.analysis.undecided(),
+            undecided: self.running().or_else(|| self.analysis.undecided()),
             early: if self.has_measured { self.analysis.promotion_proof() } else { PromotionProof::Missing },
         }
     }
 
-    /// Looks until the version is known to be bad.
+    /// Returns why its Job has no end yet.
+    fn running(&self) -> Option<String> {
+        self.running.as_ref().map(|why| format!("analysis {:?}: {why}", self.config.name))
+    }
+
+    /// Looks until the version is known to be bad, or its Job is complete.
     async fn run(mut self, news: watch::Sender<BTreeMap<String, AnalysisStanding>>) {
         let shortest = Duration::try_from(self.rollout.bake / LOOKS).unwrap_or_default();
         let mut looks = tokio::time::interval_at(self.first, self.config.interval.0.max(shortest));
@@ -281,13 +352,13 @@ impl AnalysisTask {
             let standing = self.standing();
             let has_failed = standing.failure.is_some();
             news.send_if_modified(|all| all.insert(self.config.name.clone(), standing.clone()) != Some(standing));
-            if has_failed {
+            if has_failed || self.analysis.has_passed_for_good() {
                 return;
             }
             looks.tick().await;
             let measured = match self.measure().await {
                 Ok(Some(measured)) => measured,
-                // Counters say something from the second look on.
+                // Counters say something from the second look on, and a Job when it has ended.
                 Ok(None) => continue,
                 Err(PrometheusError(message)) => Measured::Nothing { message },
             };
@@ -297,10 +368,11 @@ impl AnalysisTask {
         }
     }
 
-    /// Returns the numbers of a look; `None` at the first look at counters.
+    /// Returns the numbers of a look; `None` at the first look at counters, and while a Job runs.
     async fn measure(&mut self) -> Result<Option<Measured>, PrometheusError> {
-        match self.queries.clone().map_err(PrometheusError)? {
-            AnalysisQueries::Value { query, requests } => {
+        match self.subject.clone().map_err(PrometheusError)? {
+            AnalysisSubject::Job { .. } => Ok(self.look_at_job().await),
+            AnalysisSubject::Value { query, requests } => {
                 let samples = self.ask(&query, &self.rollout.pods.new, None).await?;
                 let requests = match requests {
                     Some(requests) => Some(self.ask(&requests, &self.rollout.pods.new, None).await?),
@@ -308,8 +380,23 @@ impl AnalysisTask {
                 };
                 Ok(Some(worst_value(&samples, requests.as_deref(), self.config.rule())))
             }
-            AnalysisQueries::Answers { bad, total } => self.compare(&bad, &total).await,
+            AnalysisSubject::Answers { bad, total } => self.compare(&bad, &total).await,
         }
+    }
+
+    /// Returns the end of the Job, or why nothing of it can start; `None` while it runs, and while the API server does not answer.
+    async fn look_at_job(&mut self) -> Option<Measured> {
+        let job = self.job.as_mut()?;
+        let name = job.key.name.clone();
+        let (running, measured) = match job.look().await {
+            Ok(JobState::Ended(measured)) => (None, Some(measured)),
+            Ok(JobState::NotStarted(message)) => (None, Some(Measured::Nothing { message })),
+            Ok(JobState::Runs) => (Some(format!("the Job {name} runs")), None),
+            Err(error) if error.is_outage() => (Some(error.to_string()), None),
+            Err(error) => (None, Some(Measured::Nothing { message: error.to_string() })),
+        };
+        self.running = running;
+        measured
     }
 
     /// Returns the answers of the new pods, and those of the old ones at the same distance from the beginning of a time of the
@@ -352,8 +439,10 @@ impl AnalysisTask {
         pods: &str,
         at: Option<Timestamp>,
     ) -> Result<Vec<Sample>, PrometheusError> {
-        let MeasuredRollout { namespace, name, commit, revision, .. } = &*self.rollout;
+        let MeasuredRollout { workload, commit, revision, .. } = &*self.rollout;
         let source = &self.context.config.name;
+        let (name, namespace) = (&workload.name, workload.namespace.as_deref().unwrap_or_default());
+        let commit = commit.as_str();
         let query = query.query(&QueryValues { pods, source, namespace, name, commit, revision: *revision });
         self.context.prometheus.query(&self.config, query, at).await
     }

@@ -1,6 +1,7 @@
 //! Watches one workload until the judge has ruled.
 
 mod analysis;
+mod analysis_job;
 mod bake;
 mod canary;
 mod next_state;
@@ -183,8 +184,12 @@ impl<'a> HealthMonitor<'a> {
     /// Watches from `live` on, the object as the write left it.
     pub async fn until_judged(&mut self, live: Option<Compact>) -> Result<MonitorEnd, Cancelled> {
         let ruled = self.watch(live).await;
-        // Nothing is measured on the way back.
-        self.analyses = None;
+        // Nothing is measured on the way back. The Jobs of a rollout that goes on elsewhere, or after a restart, run on.
+        if let Some(analyses) = self.analyses.take()
+            && ruled.is_ok()
+        {
+            Box::pin(self.work.unless_cancelled(analyses.end(&self.work.context))).await?;
+        }
         ruled
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error_rates::AnswerSums;
 use super::rounded;
-use super::rule::AnalysisRule;
+use super::rule::{AnalysisRule, JobCondition};
 
 /// The verdict of one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,9 +16,9 @@ use super::rule::AnalysisRule;
 pub enum AnalysisVerdict {
     /// Nothing is wrong.
     Pass,
-    /// The value is out of bounds, or the error rate is higher than is tolerated.
+    /// The value is out of bounds, the error rate is higher than is tolerated, or the Job has failed.
     Fail,
-    /// It says nothing: no data, too few requests, or Prometheus did not answer.
+    /// It says nothing: no data, too few requests, Prometheus did not answer, or the Job can't start.
     None,
 }
 
@@ -107,6 +107,15 @@ pub enum Measured {
         #[serde(skip_serializing_if = "Option::is_none")]
         requests: Option<f64>,
     },
+    /// The end of a Job.
+    Job {
+        /// Its name.
+        job: String,
+        /// Its condition.
+        condition: JobCondition,
+        /// The end in one sentence.
+        message: String,
+    },
     /// Nothing, and why.
     Nothing {
         /// The reason.
@@ -141,7 +150,7 @@ impl Measurement {
                 format!("{}, of {} requests", rounded(*value), rounded(*requests))
             }
             Measured::Value { value, requests: None } => rounded(*value),
-            Measured::Nothing { message } => message.clone(),
+            Measured::Job { message, .. } | Measured::Nothing { message } => message.clone(),
         }
     }
 }
@@ -155,7 +164,7 @@ impl Measured {
     #[must_use]
     pub(super) fn nothing(&self) -> String {
         match self {
-            Measured::Nothing { message } => message.clone(),
+            Measured::Job { message, .. } | Measured::Nothing { message } => message.clone(),
             Measured::Value { requests, .. } => {
                 format!("there were only {} requests", rounded(requests.unwrap_or_default()))
             }

@@ -1,8 +1,9 @@
-//! Analyses: what Prometheus measures of a rollout, look by look, and the verdict.
+//! Analyses: what Prometheus, or a Job, says of a rollout, look by look, and the verdict.
 
 mod counters;
 mod error_rates;
 mod guard;
+mod job;
 mod measurement;
 mod pod_pattern;
 mod power;
@@ -20,12 +21,13 @@ use serde::{Deserialize, Serialize};
 pub use counters::CounterIncreases;
 pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
 pub use guard::{Guard, GuardedTime, LOOKS};
+pub use job::{JobOrigin, JobState, job_key, job_state, read_job};
 pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};
 pub use power::{LookTimes, Power, Traffic, power};
 pub use promotion::{PROMOTED_EARLY, PromotionProof, promoted_early};
 pub use query_template::{QueryTemplate, QueryValues};
-pub use rule::AnalysisRule;
+pub use rule::{AnalysisRule, JobCondition};
 pub use sample::{Sample, worst_value};
 pub use verification::{VerifiedAnalysis, unproved, verify};
 
@@ -134,6 +136,7 @@ impl Analysis {
         let verdict = match &measured {
             Measured::Answers(answers) => self.compare(*answers),
             Measured::Value { value, requests } => self.verdict_of_value(*value, *requests),
+            Measured::Job { condition, .. } => self.verdict_of_job(*condition),
             Measured::Nothing { .. } => AnalysisVerdict::None,
         };
         let (evidence, proof) = match (&measured, self.rule) {
@@ -199,6 +202,21 @@ impl Analysis {
         }
     }
 
+    fn verdict_of_job(&self, condition: JobCondition) -> AnalysisVerdict {
+        match self.rule {
+            AnalysisRule::Job { job } if job == condition => AnalysisVerdict::Pass,
+            AnalysisRule::Job { .. } => AnalysisVerdict::Fail,
+            AnalysisRule::ErrorRate { .. } | AnalysisRule::Bounds { .. } => AnalysisVerdict::None,
+        }
+    }
+
+    /// Returns true when the Job of the rollout has passed: it is not made again.
+    #[must_use]
+    pub fn has_passed_for_good(&self) -> bool {
+        matches!(self.rule, AnalysisRule::Job { .. })
+            && self.last.as_ref().is_some_and(|last| last.verdict == AnalysisVerdict::Pass)
+    }
+
     /// Returns why the version is bad, as one sentence with its numbers; `None` if that is not shown.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
@@ -209,7 +227,7 @@ impl Analysis {
             AnalysisVerdict::None => {
                 let limit = match self.rule {
                     AnalysisRule::Bounds { failures, .. } => failures,
-                    AnalysisRule::ErrorRate { .. } => FAILURES,
+                    AnalysisRule::ErrorRate { .. } | AnalysisRule::Job { .. } => FAILURES,
                 };
                 let fails = self.on_none == OnNone::Fail && self.without_verdict >= limit;
                 self.undecided().filter(|_| fails).map(|why| format!("{why}; on_none is fail"))
@@ -237,6 +255,7 @@ impl Analysis {
                 let times = if failures > 1 { format!(", at {} looks in a row", self.in_a_row) } else { String::new() };
                 Some(format!("analysis {name:?}: the value is {}, {bound}{times}", rounded(*value)))
             }
+            (AnalysisRule::Job { .. }, Measured::Job { message, .. }) => Some(format!("analysis {name:?}: {message}")),
             _ => None,
         }
     }

@@ -78,7 +78,7 @@ pub fn power(rule: AnalysisRule, looks: LookTimes, guard: &Guard, traffic: Traff
 }
 
 fn value_power(rule: AnalysisRule, looks: LookTimes, guard: &Guard) -> Power {
-    let AnalysisRule::Bounds { failures, .. } = rule else { return Power::Nothing };
+    let failures = if let AnalysisRule::Bounds { failures, .. } = rule { failures } else { 1 };
     let fits = |lasts: Duration| lasts > looks.warmup;
     let times = guard.times.iter().filter(|time| fits(time.lasts));
     let count: u32 = times.map(|time| time.looks(looks.interval, looks.warmup).0 + 1).sum();

@@ -44,7 +44,8 @@ impl Analysis {
     pub fn promotion_proof(&self) -> PromotionProof {
         let has_looked = |step| self.last.as_ref().is_some_and(|last| last.step == Some(step));
         let has_passed = self.last.as_ref().is_some_and(|last| last.verdict == AnalysisVerdict::Pass);
-        if !self.step.is_some_and(has_looked) || !has_passed {
+        let has_looked = self.step.is_some_and(has_looked) || self.has_passed_for_good();
+        if !has_looked || !has_passed {
             return PromotionProof::Missing;
         }
         let AnalysisRule::ErrorRate { prove: Some(prove), false_alarm, at_least, .. } = self.rule else {

@@ -34,4 +34,18 @@ pub enum AnalysisRule {
         /// The requests below which a value says nothing.
         at_least: f64,
     },
+    /// A Job of the repository decides.
+    Job {
+        /// Its end with which the version passes.
+        job: JobCondition,
+    },
+}
+
+/// The end of a Job, by the name of its condition in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum JobCondition {
+    /// It is complete.
+    Complete,
+    /// It has failed.
+    Failed,
 }

@@ -50,7 +50,7 @@ mod tests {
         let worst = |values: &[f64], rule| match worst_value(&samples(values), None, rule) {
             Measured::Value { value, .. } => Ok(value),
             Measured::Nothing { message } => Err(message),
-            Measured::Answers(_) => Err("answers".to_owned()),
+            other @ (Measured::Answers(_) | Measured::Job { .. }) => Err(format!("{other:?}")),
         };
         let values = [3.0, f64::NAN, 1.0, 2.0];
         assert_eq!(worst(&values, rule(None, Some(2.0))).unwrap(), 3.0);

@@ -174,3 +174,44 @@ fn a_promotion_that_was_not_proved_is_found() {
     assert!(kept.contains("\"prove\":2.0") && kept.contains("\"step\":1"), "{kept}");
     assert_eq!(serde_json::from_str::<Vec<Measurement>>(&kept).unwrap(), measured);
 }
+
+#[test]
+fn a_job_decides_once() {
+    let job = |condition| {
+        let (job, message) = ("web-smoke-1".to_owned(), "the Job web-smoke-1 has ended".to_owned());
+        Measured::Job { job, condition, message }
+    };
+    let nothing = || Measured::Nothing { message: "nothing can start".to_owned() };
+    let rule = AnalysisRule::Job { job: JobCondition::Complete };
+    for (looks, on_none, verdict, failure, passed) in [
+        (vec![job(JobCondition::Complete)], OnNone::Wait, AnalysisVerdict::Pass, None, true),
+        (vec![nothing(), job(JobCondition::Complete)], OnNone::Fail, AnalysisVerdict::Pass, None, true),
+        (
+            vec![job(JobCondition::Failed)],
+            OnNone::Pass,
+            AnalysisVerdict::Fail,
+            Some("analysis \"smoke\": the Job web-smoke-1 has ended"),
+            false,
+        ),
+        (vec![nothing(); 9], OnNone::Wait, AnalysisVerdict::None, None, false),
+        (
+            vec![nothing(); 3],
+            OnNone::Fail,
+            AnalysisVerdict::None,
+            Some("analysis \"smoke\" has no verdict: nothing can start; on_none is fail"),
+            false,
+        ),
+    ] {
+        let mut analysis = Analysis::new(names("smoke"), rule, on_none);
+        analysis.enter(Some(1));
+        let measured: Vec<Measurement> = looks.into_iter().map(|look| analysis.measure(look, at(0))).collect();
+        assert_eq!(measured.last().unwrap().verdict, verdict);
+        assert_eq!((analysis.failure().as_deref(), analysis.has_passed_for_good()), (failure, passed));
+        // It is not made again for the next step, and holds that up no longer.
+        analysis.enter(Some(2));
+        assert_eq!(analysis.promotion_proof() == PromotionProof::NotAsked, passed);
+        let written = serde_json::to_string(&measured).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Measurement>>(&written).unwrap(), measured, "{written}");
+        assert!(verify(&measured).iter().all(|verified| verified.differs.is_none()));
+    }
+}

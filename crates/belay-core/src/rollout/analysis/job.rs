@@ -1,0 +1,359 @@
+//! The Job of an analysis: the object that a file of the repository makes for one rollout, and its state.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::Measured;
+use super::rule::JobCondition;
+use crate::manifest::{Complaint, ObjectKey, Place, Scopes, read_file};
+use crate::rollout::health::{PodAccount, PodStart, Standing, health};
+use crate::rollout::judge::reason_texts::blame;
+use crate::rollout::{Reason, Record, is_job, marks};
+
+/// The least time for which a finished Job stays, in seconds: belay reads its end from it.
+const KEPT_SECONDS: i64 = 3_600;
+/// The longest beginning of a workload's and of an analysis' name in the name of a Job: that has at most 63 characters.
+const NAME: usize = 26;
+/// The most characters of a pod's last log line in a verdict.
+const LINE: usize = 200;
+
+/// The rollout that a Job is made for.
+#[derive(Clone, Debug)]
+pub struct JobOrigin {
+    /// The source.
+    pub source: String,
+    /// The analysis.
+    pub analysis: String,
+    /// The workload.
+    pub workload: ObjectKey,
+    /// The commit.
+    pub commit: String,
+    /// The number of the workload's revision.
+    pub revision: i64,
+    /// A regular expression of the names of its new pods.
+    pub pods: String,
+    /// The owner reference of the workload: the Job is deleted with it.
+    pub owner: Value,
+    /// The seconds after which the cluster ends the Job, if its manifest names fewer or none.
+    pub most_seconds: i64,
+}
+
+/// Returns the key of the Job that an analysis makes for the rollout of a record.
+#[must_use]
+pub fn job_key(analysis: &str, record: &Record) -> ObjectKey {
+    let workload = &record.object;
+    let origin = (&record.source, workload, analysis, record.id, record.started, &record.commit);
+    let hash = Sha256::digest(format!("{origin:?}"));
+    let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let (workload_name, analysis) = (name_part(&workload.name), name_part(analysis));
+    ObjectKey {
+        group: "batch".to_owned(),
+        kind: "Job".to_owned(),
+        namespace: workload.namespace.clone(),
+        name: format!("{workload_name}-{analysis}-{hash}"),
+    }
+}
+
+/// Returns the beginning of a name as a part of an object's name, which begins and ends with a letter or digit.
+fn name_part(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let part: String = name.chars().take(NAME).map(plain).collect();
+    let part = part.trim_matches('-');
+    if part.is_empty() { "job".to_owned() } else { part.to_owned() }
+}
+
+impl JobOrigin {
+    /// Returns the Job that a file of the repository makes under this key.
+    ///
+    /// # Errors
+    /// With the fault of the file, and its place: it is not exactly one Job, or that names another namespace.
+    pub fn job(&self, key: &ObjectKey, file: &str, bytes: &[u8]) -> Result<Value, String> {
+        let namespace = key.namespace.clone().unwrap_or_default();
+        let mut job = read_job(file, bytes, &namespace).map_err(|complaint| complaint.to_string())?;
+        job["metadata"]["name"] = json!(key.name);
+        job["metadata"]["namespace"] = json!(namespace);
+        job["metadata"]["ownerReferences"] = json!([self.owner]);
+        put(&mut job["metadata"]["annotations"], marks::COMMIT, json!(self.commit));
+        put(&mut job["metadata"]["annotations"], marks::ANALYSIS, json!(self.analysis));
+        let spec = &mut job["spec"];
+        let kept = spec["ttlSecondsAfterFinished"].as_i64().unwrap_or_default().max(KEPT_SECONDS);
+        let most = spec["activeDeadlineSeconds"].as_i64().unwrap_or(i64::MAX).min(self.most_seconds);
+        put(spec, "ttlSecondsAfterFinished", json!(kept));
+        put(spec, "activeDeadlineSeconds", json!(most));
+        let pods = &mut spec["template"]["spec"];
+        for containers in ["containers", "initContainers"] {
+            let containers = pods.get_mut(containers).and_then(Value::as_array_mut);
+            containers.into_iter().flatten().for_each(|container| self.add_environment(container));
+        }
+        Ok(job)
+    }
+
+    /// Adds the variables of the rollout to a container. They replace its own ones of the same name.
+    fn add_environment(&self, container: &mut Value) {
+        let variables = [
+            ("BELAY_SOURCE", self.source.clone()),
+            ("BELAY_NAMESPACE", self.workload.namespace.clone().unwrap_or_default()),
+            ("BELAY_NAME", self.workload.name.clone()),
+            ("BELAY_COMMIT", self.commit.clone()),
+            ("BELAY_REVISION", self.revision.to_string()),
+            ("BELAY_PODS", self.pods.clone()),
+        ];
+        let mut env = container["env"].as_array().cloned().unwrap_or_default();
+        env.retain(|own| variables.iter().all(|(name, _)| own["name"] != **name));
+        env.extend(variables.map(|(name, value)| json!({"name": name, "value": value})));
+        put(container, "env", Value::Array(env));
+    }
+}
+
+/// Reads the one Job of a file.
+///
+/// # Errors
+/// With the fault of the file, and its place.
+pub fn read_job(file: &str, bytes: &[u8], namespace: &str) -> Result<Value, Box<Complaint>> {
+    let read = read_file(file, bytes, &Scopes::new(namespace));
+    if let Some(complaint) = read.complaints.into_iter().next() {
+        return Err(Box::new(complaint));
+    }
+    let fault = |place: &Place, message: String| Err(Box::new(Complaint::of_file(place.clone(), message, None)));
+    let [manifest] = read.manifests.as_slice() else {
+        let place = Place { path: file.into(), line: 1, column: 1 };
+        let objects = read.manifests.len();
+        return fault(&place, format!("the file has {objects} objects: an analysis needs exactly one Job"));
+    };
+    let (key, place) = (&manifest.key, &manifest.place);
+    if !is_job(key) {
+        return fault(place, format!("{key} is no Job"));
+    }
+    match key.namespace.as_deref() {
+        Some(other) if other != namespace => fault(
+            place,
+            format!(
+                "the Job is made in the namespace of the workload, {namespace}: leave out metadata.namespace, which is {other}"
+            ),
+        ),
+        _ => Ok(manifest.value()),
+    }
+}
+
+fn put(object: &mut Value, field: &str, value: Value) {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    object[field] = value;
+}
+
+/// The state of an analysis' Job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum JobState {
+    /// It is under way.
+    Runs,
+    /// Nothing of it can start: it says nothing of the version. The reason.
+    NotStarted(String),
+    /// It has come to its end.
+    Ended(Measured),
+}
+
+/// Returns the state of a live Job and its pods. `not_started` is the reason for which nothing of it could start at the look before.
+#[must_use]
+pub fn job_state(key: &ObjectKey, live: &Value, pods: &[PodAccount], not_started: Option<&str>) -> JobState {
+    let Some(health) = health(key, live) else { return JobState::Runs };
+    let is = |start: PodStart| pods.iter().any(|pod| pod.start == start);
+    let ended = |condition, message| JobState::Ended(Measured::Job { job: key.name.clone(), condition, message });
+    match (health.standing, health.failure) {
+        (Standing::Complete, _) => ended(JobCondition::Complete, format!("the Job {} is complete", key.name)),
+        (_, Some(_)) if let Some(why) = not_started.filter(|_| !is(PodStart::Started)) => {
+            JobState::NotStarted(format!("{why}; it was ended by its deadline"))
+        }
+        (_, Some(failure)) => ended(JobCondition::Failed, failure_of(key, &failure.reason, pods)),
+        _ if is(PodStart::Stuck) && !is(PodStart::Started) => {
+            let stuck = pods.iter().filter(|pod| pod.start == PodStart::Stuck).max_by_key(|pod| pod.fault);
+            let said = Reason::new("".into(), format!("nothing of the Job {} can start", key.name));
+            JobState::NotStarted(stuck.map_or(said.message.clone(), |pod| blame(&said, &pod.seen)))
+        }
+        (Standing::Paused, _) => JobState::NotStarted(format!("the Job {} is suspended", key.name)),
+        _ => JobState::Runs,
+    }
+}
+
+/// Returns the failure of a Job in one sentence: its reason, the worst pod, and the last line that this has written.
+fn failure_of(key: &ObjectKey, reason: &Reason, pods: &[PodAccount]) -> String {
+    // The reason begins with "the job failed: ".
+    let why = reason.message.trim_start_matches("the job failed: ");
+    let said = Reason { message: format!("the Job {} failed: {why}", key.name), ..reason.clone() };
+    let Some(worst) = pods.iter().max_by_key(|pod| pod.fault) else { return said.message };
+    let message = blame(&said, &worst.seen);
+    match worst.seen.log.iter().rev().find(|line| !line.trim().is_empty()) {
+        Some(line) => {
+            let line: String = line.trim().chars().take(LINE).collect();
+            format!("{message}; its last line: {line}")
+        }
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::PodSeen;
+    use crate::rollout::health::Fault;
+    use jiff::Timestamp;
+
+    const FILE: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: smoke, namespace: shop}\nspec:\n  activeDeadlineSeconds: 60\n  \
+                        template:\n    spec:\n      restartPolicy: Never\n      containers:\n      - name: app\n        image: smoke:1\n        \
+                        env: [{name: BELAY_COMMIT, value: x}, {name: URL, value: http://web}]\n";
+
+    fn record(name: &str, id: i64) -> Record {
+        let [group, kind, namespace] = ["apps", "Deployment", "shop"].map(str::to_owned);
+        let key = ObjectKey { group, kind, namespace: Some(namespace), name: name.to_owned() };
+        let commit = "0123456789abcdef0123456789abcdef01234567".parse().unwrap();
+        Record { id: crate::rollout::RecordId(id), ..Record::planned("main", &commit, key, Timestamp::UNIX_EPOCH) }
+    }
+
+    fn origin() -> JobOrigin {
+        JobOrigin {
+            source: "main".to_owned(),
+            analysis: "smoke".to_owned(),
+            workload: record("web", 1).object,
+            commit: "0123456".to_owned(),
+            revision: 7,
+            pods: "web-5f.*".to_owned(),
+            owner: json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}),
+            most_seconds: 900,
+        }
+    }
+
+    #[test]
+    fn a_file_makes_the_job_of_a_rollout() {
+        let key = job_key("smoke", &record("web", 1));
+        let job = origin().job(&key, "smoke.yaml", FILE.as_bytes()).unwrap();
+        let env = |name: &str, value: &str| json!({"name": name, "value": value});
+        assert_eq!(
+            job,
+            json!({
+                "apiVersion": "batch/v1",
+                "kind": "Job",
+                "metadata": {
+                    "name": key.name,
+                    "namespace": "shop",
+                    "annotations": {"belay.dev/commit": "0123456", "belay.dev/analysis": "smoke"},
+                    "ownerReferences": [origin().owner],
+                },
+                "spec": {
+                    "activeDeadlineSeconds": 60,
+                    "ttlSecondsAfterFinished": 3600,
+                    "template": {"spec": {"restartPolicy": "Never", "containers": [{
+                        "name": "app",
+                        "image": "smoke:1",
+                        "env": [
+                            env("URL", "http://web"),
+                            env("BELAY_SOURCE", "main"),
+                            env("BELAY_NAMESPACE", "shop"),
+                            env("BELAY_NAME", "web"),
+                            env("BELAY_COMMIT", "0123456"),
+                            env("BELAY_REVISION", "7"),
+                            env("BELAY_PODS", "web-5f.*"),
+                        ],
+                    }]}},
+                },
+            })
+        );
+        let without = FILE.replace("  activeDeadlineSeconds: 60\n", "  ttlSecondsAfterFinished: 9000\n");
+        let job = origin().job(&key, "smoke.yaml", without.as_bytes()).unwrap();
+        assert_eq!(
+            (&job["spec"]["activeDeadlineSeconds"], &job["spec"]["ttlSecondsAfterFinished"]),
+            (&json!(900), &json!(9000))
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_not_one_job_is_refused_at_its_place() {
+        let key = job_key("smoke", &record("web", 1));
+        let two = format!("{FILE}---\n{}", FILE.replace("name: smoke,", "name: other,"));
+        for (file, fault) in [
+            ("", "smoke.yaml:1:1: the file has 0 objects: an analysis needs exactly one Job"),
+            (&two, "smoke.yaml:1:1: the file has 2 objects: an analysis needs exactly one Job"),
+            ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "smoke.yaml:1:1: Secret shop/a is no Job"),
+            (
+                &FILE.replace("namespace: shop", "namespace: kube-system"),
+                "leave out metadata.namespace, which is kube-system",
+            ),
+            (&FILE.replace("image: smoke:1", "imag: smoke:1"), "smoke.yaml:10:9: image is missing"),
+            ("a: [", "smoke.yaml:"),
+        ] {
+            let refused = origin().job(&key, "smoke.yaml", file.as_bytes()).unwrap_err();
+            assert!(refused.contains(fault), "{refused}");
+        }
+    }
+
+    #[test]
+    fn each_rollout_has_a_job_of_its_own() {
+        let name = |workload: &str, analysis: &str, id: i64| job_key(analysis, &record(workload, id)).name;
+        assert!(name("web", "smoke", 1).starts_with("web-smoke-"));
+        assert_ne!(name("web", "smoke", 1), name("web", "smoke", 2));
+        assert_eq!(name("web", "smoke", 1), name("web", "smoke", 1));
+        let long = "a.B_".repeat(40);
+        for (workload, analysis) in [("web", "_"), ("w", "Smoke.Test"), (long.as_str(), long.as_str())] {
+            let name = name(workload, analysis, 1);
+            let is_label =
+                name.len() <= 63 && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+            assert!(is_label && !name.starts_with('-'), "{name}");
+        }
+    }
+
+    fn pod(start: PodStart, state: &str, log: &str) -> PodAccount {
+        let seen = PodSeen {
+            name: "p".to_owned(),
+            state: state.to_owned(),
+            log: log.lines().map(str::to_owned).collect(),
+            ..PodSeen::default()
+        };
+        PodAccount { uid: String::new(), seen, fault: Fault::Commit, start }
+    }
+
+    #[test]
+    fn a_job_has_a_state() {
+        let key = job_key("smoke", &record("web", 1));
+        let is = |kind: &str, message: &str| json!({"spec": {}, "status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": message}]}});
+        let runs = json!({"spec": {}});
+        let stuck = || vec![pod(PodStart::Stuck, "ImagePullBackOff", "")];
+        let started = || vec![pod(PodStart::Started, "Error", "one\nno answer\n\n")];
+        for (what, live, pods, before, expected) in [
+            ("no pod yet", &runs, vec![], None, "runs"),
+            ("it runs", &runs, started(), None, "runs"),
+            ("stuck", &runs, stuck(), None, "none: nothing of the Job N can start: pod p is ImagePullBackOff"),
+            ("one of two runs", &runs, [stuck(), started()].concat(), None, "runs"),
+            ("suspended", &json!({"spec": {"suspend": true}}), vec![], None, "none: the Job N is suspended"),
+            ("complete", &is("Complete", ""), vec![], Some("stuck"), "Complete: the Job N is complete"),
+            ("failed", &is("Failed", "limit"), vec![], None, "Failed: the Job N failed: limit"),
+            (
+                "failed, with a log",
+                &is("Failed", "limit"),
+                started(),
+                None,
+                "Failed: the Job N failed: limit: pod p is Error; its last line: no answer",
+            ),
+            (
+                "late, and never started",
+                &is("Failed", "late"),
+                vec![],
+                Some("stuck"),
+                "none: stuck; it was ended by its deadline",
+            ),
+            (
+                "late, and had started",
+                &is("Failed", "late"),
+                started(),
+                Some("stuck"),
+                "Failed: the Job N failed: late: pod p is Error; its last line: no answer",
+            ),
+        ] {
+            let told = match job_state(&key, live, &pods, before) {
+                JobState::Runs => "runs".to_owned(),
+                JobState::NotStarted(why) => format!("none: {why}"),
+                JobState::Ended(Measured::Job { condition, message, .. }) => format!("{condition:?}: {message}"),
+                JobState::Ended(other) => format!("{other:?}"),
+            };
+            assert_eq!(told.replace(&key.name, "N"), expected, "{what}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Analyses: a Job of the repository judges the version.
+
+use std::time::Duration;
+
+use belay_core::rollout::analysis::{AnalysisVerdict, JobCondition, Measured, Measurement};
+use belay_core::rollout::{Outcome, ReasonCode, Record, StepKind};
+use serde_json::Value;
+
+use crate::jobs_run_once::job;
+use crate::support::daemon::{World, deployment, image, path_of, short};
+use crate::support::prometheus::analyses;
+
+const WEB: &str = "Deployment default/web";
+const JOBS: &str = "apis/batch/v1/namespaces/default/jobs";
+const SMOKE: &str = "[[analysis]]\nname = 'smoke'\njob = 'smoke/job.yaml'\n";
+
+/// Returns a cluster with the first version live, and with a bake time of two minutes and a Job of this fate for the next one.
+async fn world(config: &str, fate: &str) -> World {
+    let mut world = World::embedded().await;
+    world.config.bake = "2m".parse().unwrap();
+    world.config.known_analyses = analyses(config);
+    world.repository.write("smoke/job.yaml", job("smoke", "smoke:1", fate, "  backoffLimit: 0\n"));
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    world.stop().await;
+    world.config.analysis = vec!["smoke".to_owned()];
+    world.start();
+    world.through(&first).await;
+    assert_eq!(world.list(JOBS).await, Vec::<Value>::new(), "the source does not apply it");
+    world
+}
+
+fn push_second(world: &mut World) -> String {
+    world.push("web.yaml", &deployment("web", "web:2", ""), "Second version")
+}
+
+/// Pushes the second version, and returns its record when it has ended.
+async fn second(world: &mut World) -> Record {
+    let second = push_second(world);
+    world.through(&second).await;
+    world.record(&second, WEB)
+}
+
+fn measured(world: &World, record: &Record) -> Vec<Measurement> {
+    world.history().measurements(record.id).unwrap()
+}
+
+async fn until_job(world: &World) -> Value {
+    loop {
+        if let Some(job) = world.list(JOBS).await.pop() {
+            return job;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_whose_job_is_complete_passes() {
+    let mut world = world(SMOKE, "exit-after=30s,code=0").await;
+    let record = second(&mut world).await;
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let jobs = world.list(JOBS).await;
+    let [job] = jobs.as_slice() else { panic!("{jobs:#?}") };
+    let name = job["metadata"]["name"].as_str().unwrap();
+    assert!(name.starts_with("web-smoke-"), "{name}");
+    let found = measured(&world, &record);
+    let [look] = found.as_slice() else { panic!("{found:#?}") };
+    let message = format!("the Job {name} is complete");
+    assert_eq!(look.measured, Measured::Job { job: name.to_owned(), condition: JobCondition::Complete, message });
+    assert_eq!(look.verdict, AnalysisVerdict::Pass);
+    let env = job["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    let value = |name: &str| env.iter().find(|one| one["name"] == name).unwrap()["value"].as_str().unwrap();
+    assert_eq!(["BELAY_COMMIT", "BELAY_NAME", "BELAY_REVISION"].map(value), [record.commit.as_str(), "web", "2"]);
+    let uid = world.get(&path_of("web")).await.unwrap()["metadata"]["uid"].clone();
+    assert_eq!(job["metadata"]["ownerReferences"][0]["uid"], uid, "it is deleted with its workload");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_whose_job_fails_goes_back() {
+    let mut world = world(SMOKE, "exit-after=10s,code=3").await;
+    let record = second(&mut world).await;
+    let reason = record.reason.clone().unwrap();
+    assert_eq!((record.outcome, &reason.code), (Outcome::RolledBack, &ReasonCode::AnalysisFailed), "{record:#?}");
+    assert!(reason.message.starts_with("analysis \"smoke\": the Job web-smoke-"), "{reason}");
+    assert!(
+        reason.message.contains(" failed: Job has reached the specified backoff limit: pod web-smoke-"),
+        "{reason}"
+    );
+    assert!(reason.message.contains("exit code 3"), "{reason}");
+    assert_eq!(image(&world.get(&path_of("web")).await.unwrap()), "web:1");
+    assert_eq!(world.list(JOBS).await.len(), 1, "its logs can be read; the way back makes none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_cannot_start_has_no_verdict() {
+    for (on_none, outcome) in [("wait", Outcome::Complete), ("pass", Outcome::Complete), ("fail", Outcome::RolledBack)]
+    {
+        let mut world = world(&format!("{SMOKE}on_none = '{on_none}'\n"), "image-pull-error").await;
+        let record = second(&mut world).await;
+        assert_eq!(record.outcome, outcome, "{on_none}: {record:#?}");
+        let found = measured(&world, &record);
+        let is_none = |look: &Measurement| {
+            look.verdict == AnalysisVerdict::None && look.numbers().contains("can start: pod web-smoke-")
+        };
+        assert!(!found.is_empty() && found.iter().all(is_none), "{found:#?}");
+        assert_eq!(world.list(JOBS).await, Vec::<Value>::new(), "{on_none}: it does not outlive the rollout");
+        let steps = world.history().steps(record.id).unwrap();
+        let is_warned = steps.iter().any(|step| step.detail.contains("without a verdict"));
+        assert_eq!(is_warned, on_none == "wait", "{steps:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bake_time_waits_for_a_job_that_runs() {
+    for on_none in ["wait", "pass"] {
+        let mut world = world(&format!("{SMOKE}on_none = '{on_none}'\n"), "exit-after=200s,code=0").await;
+        let record = second(&mut world).await;
+        let steps = world.history().steps(record.id).unwrap();
+        let at = |kind: StepKind| steps.iter().find(|step| step.kind == kind).unwrap().at;
+        let baked = at(StepKind::Ended).duration_since(at(StepKind::Baking)).as_secs();
+        assert!((200..=230).contains(&baked), "{on_none}: {baked}");
+        assert_eq!(measured(&world, &record).len(), 1, "{on_none}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kill_makes_no_second_job() {
+    let mut world = world(SMOKE, "exit-after=90s,code=0").await;
+    let commit = push_second(&mut world);
+    let job = until_job(&world).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    world.kill().await;
+    world.start();
+    world.through(&commit).await;
+    assert_eq!(world.record(&commit, WEB).outcome, Outcome::Complete);
+    let jobs = world.list(JOBS).await;
+    assert_eq!(jobs.iter().map(|job| &job["metadata"]["uid"]).collect::<Vec<_>>(), [&job["metadata"]["uid"]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_commit_ends_the_job_of_the_older_one() {
+    let mut world = world(SMOKE, "ready").await;
+    push_second(&mut world);
+    let older = until_job(&world).await;
+    world.repository.write("smoke/job.yaml", job("smoke", "smoke:1", "exit-after=10s,code=0", ""));
+    let third = world.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
+    world.through(&third).await;
+    assert_eq!(world.record(&third, WEB).outcome, Outcome::Complete);
+    let jobs = world.list(JOBS).await;
+    let [newer] = jobs.as_slice() else { panic!("{jobs:#?}") };
+    assert_ne!(newer["metadata"]["name"], older["metadata"]["name"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_somebody_deletes_is_made_again() {
+    let mut world = world(SMOKE, "exit-after=60s,code=0").await;
+    let commit = push_second(&mut world);
+    let first = until_job(&world).await;
+    world.delete(&format!("{JOBS}/{}", first["metadata"]["name"].as_str().unwrap())).await;
+    world.through(&commit).await;
+    assert_eq!(world.record(&commit, WEB).outcome, Outcome::Complete);
+    assert_ne!(world.list(JOBS).await[0]["metadata"]["uid"], first["metadata"]["uid"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_no_job_has_no_verdict() {
+    for (file, told) in [
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
+            "smoke/job.yaml:1:1: ConfigMap default/a is no Job",
+        ),
+        (String::new(), "smoke/job.yaml:1:1: the file has 0 objects: an analysis needs exactly one Job"),
+        (
+            job("smoke", "smoke:1", "ready", "").replace("name: smoke\n", "name: smoke\n  namespace: other\n"),
+            "smoke/job.yaml:1:1: the Job is made in the namespace of the workload, default: leave out metadata.namespace, which is other",
+        ),
+    ] {
+        let mut world = world(&format!("{SMOKE}on_none = 'pass'\n"), "ready").await;
+        world.repository.write("smoke/job.yaml", file);
+        let record = second(&mut world).await;
+        assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+        assert_eq!(measured(&world, &record)[0].numbers(), told);
+    }
+    let mut world = world(&format!("{SMOKE}on_none = 'pass'\n"), "ready").await;
+    world.repository.remove("smoke/job.yaml");
+    let record = second(&mut world).await;
+    let told = format!("commit {} has no file smoke/job.yaml", short(record.commit.as_str()));
+    assert_eq!(measured(&world, &record)[0].numbers(), told);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_and_its_bake_time_have_one_job() {
+    let mut world = world(SMOKE, "exit-after=30s,code=0").await;
+    let canary = deployment("web", "web:2", "")
+        .replace("name: web\nspec", "name: web\n  annotations: {belay.dev/canary: \"1 2m\"}\nspec");
+    let commit = world.push("web.yaml", &canary, "Second version");
+    world.through(&commit).await;
+    let record = world.record(&commit, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let found = measured(&world, &record);
+    assert_eq!(
+        found.iter().map(|look| (look.verdict, look.step)).collect::<Vec<_>>(),
+        [(AnalysisVerdict::Pass, Some(1))]
+    );
+    assert_eq!(world.list(JOBS).await.len(), 1);
+}
