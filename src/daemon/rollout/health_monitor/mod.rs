@@ -4,6 +4,7 @@ mod analysis;
 mod analysis_job;
 mod bake;
 mod canary;
+mod measured_rollout;
 mod next_state;
 mod pods;
 
