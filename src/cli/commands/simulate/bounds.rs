@@ -11,6 +11,8 @@ use super::recording::Recording;
 use super::timeline::{Moment, Timeline};
 use crate::cli::output::counted;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::canary::CanarySteps;
+use belay_core::rollout::marks;
 
 /// The bounds of a rollout, and how near it came to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,9 @@ impl Bounds {
     /// Returns the bounds of a recording's rollout, and the extremes until it was over.
     pub(super) fn of(recording: &Recording, timeline: &Timeline) -> Bounds {
         let mut bounds = Bounds::rule(&recording.key, recording.before.as_ref(), &recording.after);
+        if recording.has_canary() {
+            bounds.add_canary(&recording.key, &recording.after);
+        }
         let moments = || timeline.moments.iter().filter(|moment| moment.at <= timeline.over);
         let pods = |moment: &Moment| moment.counts.pods().max(u64::try_from(moment.meant.unwrap_or(0)).unwrap_or(0));
         if let Some(most) = moments().rev().max_by_key(|moment| pods(moment)) {
@@ -77,6 +82,17 @@ impl Bounds {
     /// Returns true when there always were enough.
     pub(super) fn held_at_least(&self) -> bool {
         self.least.pods >= self.at_least
+    }
+
+    /// Adds a canary that is rolled out. The new pods of a Deployment come beside all of the old ones.
+    fn add_canary(&mut self, key: &ObjectKey, after: &Value) {
+        let (steps, wanted) = (CanarySteps::of(after), i64::try_from(self.desired).unwrap_or(i64::MAX));
+        let asked = marks::annotation(after, marks::CANARY).unwrap_or_default();
+        self.why = format!("{}, canary {asked}", self.why);
+        let beside = u64::try_from(steps.pods(steps.count(), wanted)).unwrap_or_default();
+        if key.kind == "Deployment" {
+            self.at_most = self.at_most.map(|at_most| at_most.max(self.desired.saturating_add(beside)));
+        }
     }
 
     fn rule(key: &ObjectKey, before: Option<&Value>, after: &Value) -> Bounds {

@@ -128,7 +128,7 @@ struct SimulatedStep {
     version: Side,
     /// The names of the pods, or of the ReplicaSet.
     names: Vec<String>,
-    /// The size that the ReplicaSet is to have; the reason for which pods fail; else null.
+    /// The size that the ReplicaSet is to have; the reason for which pods fail; the step of the canary; else null.
     detail: Option<String>,
     /// The numbers of pods after it.
     counts: PodCounts,

@@ -9,6 +9,7 @@
 
 mod back;
 mod bounds;
+mod canary;
 mod change;
 mod counts;
 mod ended;

@@ -11,9 +11,15 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{self, Event};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::recording::{Observation, ObservedAt, PodState};
+
+/// The longest observation.
+pub(super) const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The largest number of observed changes.
+const MOST_SEEN: usize = 2_000_000;
 
 /// The watches while the rollout runs.
 pub(super) struct RecordedWatches {
@@ -34,6 +40,17 @@ pub(super) struct Recorder {
 impl Recorder {
     pub(super) fn now(&self) -> Duration {
         self.start.map_or(Duration::ZERO, |start| start.elapsed())
+    }
+
+    /// Returns true when it is watched no longer.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.now() > LONGEST || self.seen.len() > MOST_SEEN
+    }
+
+    /// Takes a step of a canary that begins with this write.
+    pub(super) fn canary(&mut self, written: &Value, told: String) {
+        let revision = written["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+        self.note(revision, Observation::CanaryStep(told));
     }
 
     /// Takes the objects that exist before the change.

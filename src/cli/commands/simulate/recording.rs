@@ -30,6 +30,13 @@ pub(super) struct Recording {
     pub warnings: Vec<String>,
 }
 
+impl Recording {
+    /// Returns true when it was rolled out by the steps of a canary.
+    pub(super) fn has_canary(&self) -> bool {
+        self.seen.iter().any(|seen| matches!(seen.what, Observation::CanaryStep(_)))
+    }
+}
+
 /// Something that was seen.
 #[derive(Clone, Debug)]
 pub(super) struct ObservedAt {
@@ -48,6 +55,8 @@ pub(super) enum Observation {
     Gone(PodState),
     /// A set of pods of one revision is meant to have so many.
     Sized { set: String, replicas: i64 },
+    /// A step of the canary begins, in words.
+    CanaryStep(String),
 }
 
 /// A pod.

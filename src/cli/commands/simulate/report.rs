@@ -11,7 +11,7 @@ use super::ended::{Back, SimulationEnd};
 use super::recording::Recording;
 use super::timeline::{RolloutEvent, Side, Step, Timeline};
 use crate::cli::output::table::{Cell, Table};
-use belay_core::rollout::progress_deadline_seconds;
+use belay_core::rollout::{ReasonCode, progress_deadline_seconds};
 
 /// Names that a step lists before it counts the others.
 const NAMES: usize = 3;
@@ -60,7 +60,8 @@ pub(super) fn ending(recording: &Recording, timeline: &Timeline, bounds: &Bounds
         SimulationEnd::Complete { at } => tell(green, format!("Complete after {}.", moment(*at))),
         SimulationEnd::Failed { at, reason, condition } => {
             tell(red, format!("Failed after {}: {reason}", moment(*at)));
-            tell(Style::new(), at_the_deadline(recording, timeline, deadline, condition.as_deref()));
+            let deadline = deadline.filter(|_| reason.code != ReasonCode::CanaryFailed);
+            tell(Style::new(), when_it_failed(recording, timeline, deadline, condition.as_deref()));
             if let Some(back) = &recording.back {
                 let (fine, text) = went_back(timeline, back);
                 tell(if fine { green } else { red }, text);
@@ -152,6 +153,7 @@ fn row(step: &Step, both: bool) -> Vec<Cell> {
         RolloutEvent::Ended => ("ended", None),
         RolloutEvent::Deleted => ("deleted", Some(AnsiColor::Yellow)),
         RolloutEvent::Gone => ("gone", None),
+        RolloutEvent::CanaryStep => ("canary", Some(AnsiColor::Cyan)),
         RolloutEvent::Failed => ("failed", Some(AnsiColor::Red)),
         RolloutEvent::TakenBack => ("taken back", Some(AnsiColor::Yellow)),
     };
@@ -176,7 +178,7 @@ fn row(step: &Step, both: bool) -> Vec<Cell> {
     cells
 }
 
-fn at_the_deadline(
+fn when_it_failed(
     recording: &Recording,
     timeline: &Timeline,
     deadline: Option<i64>,
@@ -184,15 +186,16 @@ fn at_the_deadline(
 ) -> String {
     let failed = timeline.steps.iter().find(|step| step.act == RolloutEvent::Failed);
     let counts = failed.map(|step| step.counts).unwrap_or_default();
-    let deadline = deadline.map_or(String::new(), |seconds| format!(" of {seconds} s without progress"));
+    let when = deadline.map_or("Then".to_owned(), |seconds| format!("At the deadline of {seconds} s without progress"));
     let left = format!("{} old and {} new pods are available", counts.old.available, counts.new.available);
     let says = condition.map_or(String::new(), |condition| format!(", and it says {condition}"));
     let next = match (&recording.before, &recording.back) {
         (None, _) => "there is nothing to go back to",
+        (Some(_), Some(_)) if deadline.is_none() => "belay takes it back to the version before",
         (Some(_), Some(_)) => "Kubernetes leaves it so; belay takes it back to the version before",
         (Some(_), None) => "Kubernetes leaves it so",
     };
-    format!("At the deadline{deadline}, {left}{says}; {next}.")
+    format!("{when}, {left}{says}; {next}.")
 }
 
 /// Returns true when the rollback was completed, with a sentence about it.

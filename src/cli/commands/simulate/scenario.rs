@@ -13,22 +13,18 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ended::{SimulationEnd, failed_condition};
-use super::recorder::{RecordedWatches, Recorder};
+use super::recorder::{LONGEST, RecordedWatches, Recorder};
 use super::recording::Recording;
 use crate::clock::Clock;
 use crate::cluster::{Cluster, ClusterError, Mode, Served, ServerRefusal, Written};
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Baseline, IgnoredFields, Judge, Judgement, Reach, Reason, Verdict, before_apply};
+use belay_core::rollout::{Bake, Baseline, IgnoredFields, Judge, Judgement, Reach, Reason, Verdict, before_apply};
 use minicluster::{MiniCluster, NodeSpec, Part};
 
 /// The moment at which the scenario begins, in seconds since 1970: the output counts from the change.
 const START_SECONDS: i64 = 946_684_800;
 /// The time for which everything is left alone before the change.
 const CALM: Duration = Duration::from_secs(5);
-/// The longest observation.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The largest number of observed changes.
-const MOST_SEEN: usize = 2_000_000;
 /// Nodes have nobody to renew leases for.
 const HEARTBEAT: Duration = Duration::from_secs(24 * 3600);
 /// The time for which crashes are watched beyond the first.
@@ -137,9 +133,8 @@ impl Simulator {
         recorder.first(&mut watches).await?;
         let start = self.clock.now();
         recorder.start = Some(Instant::now());
-        let Written { object: after, warnings, .. } = self.apply(&scenario.after).await?;
-        let judge = self.judge(&after);
-        let end = self.watch(&mut watches, &mut recorder, judge, after.clone()).await?;
+        let (Written { object: after, warnings, .. }, end) =
+            self.roll_out(scenario, before.as_ref(), &mut watches, &mut recorder).await?;
         let back = match &end {
             SimulationEnd::Failed { .. } if before.is_some() => {
                 self.take_back(scenario, &mut watches, &mut recorder).await?
@@ -239,13 +234,13 @@ impl Simulator {
                         return Ok(SimulationEnd::Complete { at });
                     }
                 }
-                Verdict::Suspect(suspicion) => return self.rule(&mut judge, suspicion, &live, recorder).await,
+                Verdict::Suspect(suspicion) => return self.rule(&mut judge, suspicion, (&live, None), recorder).await,
                 Verdict::Waiting(_) => complete = None,
             }
             if let Some(suspicion) = judge.overdue(now).filter(|_| complete.is_none()) {
-                return self.rule(&mut judge, suspicion, &live, recorder).await;
+                return self.rule(&mut judge, suspicion, (&live, None), recorder).await;
             }
-            if recorder.now() > LONGEST || recorder.seen.len() > MOST_SEEN {
+            if recorder.is_too_long() {
                 return Ok(SimulationEnd::Unfinished { at: recorder.now() });
             }
             let due = judge.due().filter(|_| complete.is_none());
@@ -256,15 +251,15 @@ impl Simulator {
         }
     }
 
-    async fn rule(
+    pub(super) async fn rule(
         &self,
         judge: &mut Judge,
         suspicion: Reason,
-        live: &Value,
+        (live, bake): (&Value, Option<&Bake>),
         recorder: &Recorder,
     ) -> anyhow::Result<SimulationEnd> {
         let at = recorder.now();
-        let observed = self.cluster.observe(&self.judged(), live, None).await?;
+        let observed = self.cluster.observe(&self.judged(), live, bake).await?;
         Ok(match judge.rule(suspicion, &observed.observation, self.clock.now()) {
             Judgement::Failed(reason) => SimulationEnd::Failed { at, reason, condition: failed_condition(live) },
             Judgement::Infrastructure(reason) => SimulationEnd::Stuck { at, reason },
@@ -278,7 +273,7 @@ impl Simulator {
         length: Duration,
     ) -> anyhow::Result<()> {
         let over = recorder.now().saturating_add(length);
-        while recorder.now() < over && recorder.seen.len() <= MOST_SEEN {
+        while recorder.now() < over && !recorder.is_too_long() {
             let left = over.saturating_sub(recorder.now());
             self.next(watches, recorder, left).await?;
         }
@@ -286,7 +281,7 @@ impl Simulator {
     }
 
     /// Takes the next event, or returns after `wait`. The workload, if it changed.
-    async fn next(
+    pub(super) async fn next(
         &self,
         watches: &mut RecordedWatches,
         recorder: &mut Recorder,

@@ -189,3 +189,90 @@ fn the_same_seed_gives_the_same_film() {
     assert_eq!(timeline(3), timeline(3));
     assert_ne!(timeline(3), timeline(4));
 }
+
+/// Plays a canary of two steps, and returns its timeline and the numbers of new pods at the end of each moment before the last write.
+fn canary(kind: &str, spec: &Value, fate: &str) -> (Recording, Timeline, Bounds, Vec<u64>) {
+    let spec = json!({"replicas": 6}).as_object().cloned().map(|mut all| {
+        all.extend(spec.as_object().cloned().unwrap_or_default());
+        Value::Object(all)
+    });
+    let spec = spec.filter(|_| kind != "DaemonSet").unwrap_or(json!({}));
+    let annotated = |mut object: Value| {
+        object["metadata"]["annotations"] = json!({"belay.dev/canary": "1 2m, 2 1m"});
+        object
+    };
+    let scenario = Scenario {
+        seed: 1,
+        nodes: NodeSpec::several(6),
+        provided: Vec::new(),
+        key: key(kind),
+        before: Some(annotated(workload(kind, "web:1", &spec, "ready"))),
+        after: annotated(workload(kind, "web:2", &spec, fate)),
+        watch_on: None,
+    };
+    let recording = scenario.run().unwrap();
+    let timeline = Timeline::of(&recording);
+    let bounds = Bounds::of(&recording, &timeline);
+    let steps: Vec<Duration> =
+        timeline.steps.iter().filter(|step| step.act == RolloutEvent::CanaryStep).map(|step| step.at).collect();
+    let most = |from: Duration, to: Duration| {
+        let within = timeline.moments.iter().filter(|moment| (from..to).contains(&moment.at));
+        within.map(|moment| moment.counts.new.pods).max().unwrap_or_default()
+    };
+    let ends = steps.iter().skip(1).copied().chain([timeline.length]);
+    let most = steps.iter().zip(ends).map(|(from, to)| most(*from, to)).collect();
+    (recording, timeline, bounds, most)
+}
+
+#[test]
+fn a_canary_goes_step_by_step() {
+    for (kind, at_most) in [("Deployment", 8), ("StatefulSet", 6), ("DaemonSet", 6)] {
+        let (recording, timeline, bounds, most) = canary(kind, &json!({}), "ready");
+        let SimulationEnd::Complete { at } = recording.end else { panic!("{kind}: {:#?}", recording.end) };
+        assert_eq!(most[..2], [1, 2], "{kind}: no more new pods than the step says: {:#?}", timeline.steps);
+        assert_eq!(most.len(), 3, "{kind}");
+        assert!(at >= Duration::from_mins(3), "{kind}: each step lasts its time: {at:?}");
+        assert_eq!(bounds.at_most, Some(at_most), "{kind}");
+        assert!(bounds.held_at_most() && bounds.held_at_least(), "{kind}: {bounds:#?}");
+        let spec = &recording.after["spec"];
+        assert!(
+            spec["minReadySeconds"].as_i64().unwrap_or_default() == 0,
+            "{kind}: the fields of the manifest: {spec:#}"
+        );
+    }
+}
+
+#[test]
+fn a_canary_that_fails_goes_back_after_its_step() {
+    for (kind, fate, code) in [
+        ("Deployment", "crash-after=30s", ReasonCode::CanaryFailed),
+        ("StatefulSet", "crash-after=30s", ReasonCode::CanaryFailed),
+        ("DaemonSet", "crash-after=30s", ReasonCode::CanaryFailed),
+        ("Deployment", "never-ready", ReasonCode::ProgressDeadlineExceeded),
+    ] {
+        let spec = if kind == "Deployment" { json!({"progressDeadlineSeconds": 60}) } else { json!({}) };
+        let (recording, timeline, bounds, most) = canary(kind, &spec, fate);
+        let SimulationEnd::Failed { reason, .. } = &recording.end else { panic!("{kind}: {:#?}", recording.end) };
+        assert_eq!((&reason.code, most.first()), (&code, Some(&1)), "{kind} {fate}: {reason} {:#?}", timeline.steps);
+        let back = recording.back.as_ref().unwrap();
+        assert!(matches!(back.end, SimulationEnd::Complete { .. }), "{kind} {fate}: {back:#?}");
+        let last = timeline.moments.last().unwrap().counts;
+        assert_eq!((last.old.available, last.new.pods), (6, 0), "{kind} {fate}");
+        assert!(bounds.held_at_most() && bounds.held_at_least(), "{kind} {fate}: {bounds:#?}");
+    }
+}
+
+#[test]
+fn a_canary_needs_another_template_and_a_version_before() {
+    let object = |fate: &str| {
+        let mut object = workload("Deployment", "web:1", &json!({"replicas": 2}), fate);
+        object["metadata"]["annotations"] = json!({"belay.dev/canary": "1 2m"});
+        object
+    };
+    for (before, fate) in [(None, "ready"), (Some(object("ready")), "ready")] {
+        let nodes = NodeSpec::several(3);
+        let (key, after) = (key("Deployment"), object(fate));
+        let scenario = Scenario { seed: 1, nodes, provided: Vec::new(), key, before, after, watch_on: None };
+        assert!(!scenario.run().unwrap().has_canary());
+    }
+}

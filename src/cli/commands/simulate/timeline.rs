@@ -46,7 +46,7 @@ pub(super) struct Step {
     pub side: Side,
     /// The names of the pods, or of the ReplicaSet.
     pub names: Vec<String>,
-    /// The size that the ReplicaSet is to have; the reason for which pods fail.
+    /// The size that the ReplicaSet is to have; the reason for which pods fail; the step of the canary.
     pub detail: Option<String>,
     /// The numbers after it.
     pub counts: PodCounts,
@@ -69,6 +69,8 @@ pub(super) enum RolloutEvent {
     /// Its deletion was requested.
     Deleted,
     Gone,
+    /// A step of the canary begins, or all pods are replaced.
+    CanaryStep,
     /// The rollout failed.
     Failed,
     /// The version before was put back.
@@ -183,6 +185,10 @@ impl<'r> TimelineBuilder<'r> {
             Observation::Pod(pod) => self.pod(pod),
             Observation::Gone(pod) => self.gone(pod),
             Observation::Sized { set, replicas } => self.sized(set, *replicas),
+            Observation::CanaryStep(told) => {
+                let name = self.recording.key.name.clone();
+                self.step(RolloutEvent::CanaryStep, Side::New, name, Some(told.clone()));
+            }
         }
     }
 

@@ -159,18 +159,7 @@ impl RolloutTask {
             let _room = context.requests.room().await;
             context.cluster.revision_pods(key, live).await
         };
-        let revisions = match self.until_served(key, ask).await? {
-            Ok(revisions) => revisions,
-            Err(error) => return Ok(Err(error)),
-        };
-        let mut pods = CanaryPods::default();
-        for revision in revisions.iter().filter(|revision| revision.present) {
-            pods.desired += revision.desired;
-            pods.current += revision.updated;
-            pods.ready += revision.ready;
-            pods.available += revision.available;
-        }
-        Ok(Ok(pods))
+        Ok(self.until_served(key, ask).await?.map(|revisions| CanaryPods::of(&revisions)))
     }
 
     /// Writes the locks of the present step again, with or without the second one.

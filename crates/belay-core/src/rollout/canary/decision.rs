@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::kind::CanaryKind;
 use super::lock::{CanaryLock, CanaryMark, is_others, partition};
+use crate::rollout::RevisionPods;
 
 /// The pods of a workload that a canary looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,21 @@ pub struct CanaryPods {
     pub ready: i64,
     /// New pods that count as available: none, under the first lock of a Deployment.
     pub available: i64,
+}
+
+impl CanaryPods {
+    /// Counts the pods of the present revision of a workload.
+    #[must_use]
+    pub fn of(revisions: &[RevisionPods]) -> CanaryPods {
+        let mut pods = CanaryPods::default();
+        for revision in revisions.iter().filter(|revision| revision.present) {
+            pods.desired += revision.desired;
+            pods.current += revision.updated;
+            pods.ready += revision.ready;
+            pods.available += revision.available;
+        }
+        pods
+    }
 }
 
 /// The next move of a canary step.
