@@ -22,7 +22,7 @@ pub struct AnalysisConfig {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prometheus: String,
     /// The path of a file from the root of the repository, with one Job. It is made once for each rollout, in the namespace of the
-    /// workload, and a rollout whose Job fails goes back. The source does not apply the file itself.
+    /// workload, and a rollout whose Job fails goes back. A source whose `analysis` names it does not apply the file itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// A query of the counters of bad answers. `{{pods}}` stands for a regular expression of pod names, and is needed here:
@@ -183,7 +183,7 @@ impl AnalysisConfig {
 
     /// Returns the hash of its queries, or of the path of its Job: their verdicts say nothing about others.
     #[must_use]
-    pub fn queries_hash(&self) -> String {
+    pub fn subject_hash(&self) -> String {
         let text = match &self.job {
             Some(file) => format!("job {file:?}"),
             None => format!("{:?}", (&self.prometheus, &self.bad, &self.total, &self.query)),
@@ -257,7 +257,7 @@ impl AnalysisConfig {
             return Some(format!("{key} is not for an analysis with job"));
         }
         let path = self.job.as_deref().unwrap_or_default().trim_start_matches('/');
-        let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+        let is_plain = |part: &str| !["", ".", ".."].contains(&part) && !part.contains(char::is_control);
         (!path.split('/').all(is_plain)).then(|| "job is no path of a file from the root of the repository".to_owned())
     }
 

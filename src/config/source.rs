@@ -332,9 +332,10 @@ impl SourceConfig {
         IgnoredFields::of(self.ignore.iter().filter(|ignore| ignore.is_of(key)).flat_map(|ignore| &ignore.fields))
     }
 
-    /// Returns the files of Jobs that analyses make, as patterns of `exclude`.
+    /// Returns the files of the Jobs of its analyses, as patterns of `exclude`.
     pub fn analysis_jobs(&self) -> impl Iterator<Item = String> {
-        self.known_analyses.iter().filter_map(AnalysisConfig::job_pattern)
+        let own = self.known_analyses.iter().filter(|known| self.analysis.contains(&known.name));
+        own.filter_map(AnalysisConfig::job_pattern)
     }
 
     /// Returns the namespace of the source's Lease.

@@ -150,7 +150,7 @@ const MANIFESTS: &[Row] = &[
     (
         "earlier rollouts of a workload whose",
         &[
-            "src/daemon/rollout/health_monitor/measured_rollout.rs EARLIER_JOBS",
+            "src/daemon/rollout/health_monitor/analysis_job.rs EARLIER_JOBS",
             "src/daemon/rollout/health_monitor/analysis_job.rs DELETION",
         ],
     ),

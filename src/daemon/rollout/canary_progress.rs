@@ -30,7 +30,7 @@ impl CanaryProgress {
 
     /// Returns the words for the step: `step 1 of 2`.
     pub fn words(&self) -> String {
-        format!("canary step {} of {}", self.lock.mark.step, self.lock.mark.of)
+        self.lock.mark.words()
     }
 
     /// Returns the time for which the ready pods of the step are watched, in words.

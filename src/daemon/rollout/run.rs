@@ -41,6 +41,7 @@ impl RolloutTask {
         let end = match ended {
             Ok(Ok(outcome)) => {
                 self.end_job(outcome).await;
+                Box::pin(self.delete_jobs_of_analyses()).await;
                 Box::pin(self.delete_hooks_that_are_over(outcome)).await;
                 End::Recorded(outcome)
             }
@@ -69,6 +70,7 @@ impl RolloutTask {
     pub async fn roll_out(&mut self, start: RolloutStart) -> Result<Outcome, Cancelled> {
         match start {
             RolloutStart::Apply => {
+                Box::pin(self.delete_superseded_jobs()).await?;
                 if self.apply.respects_undo
                     && let Some(live) = self.read().await?
                     && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use belay_core::rollout::analysis::{AnalysisVerdict, JobCondition, Measured, Measurement};
+use belay_core::rollout::canary::CanaryAnswer;
 use belay_core::rollout::{Outcome, ReasonCode, Record, StepKind};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::jobs_run_once::job;
+use crate::support::canary::{ask, until_step, web};
 use crate::support::daemon::{World, deployment, image, path_of, short};
 use crate::support::prometheus::analyses;
 
@@ -33,6 +35,10 @@ async fn world(config: &str, fate: &str) -> World {
 
 fn push_second(world: &mut World) -> String {
     world.push("web.yaml", &deployment("web", "web:2", ""), "Second version")
+}
+
+fn push_canary(world: &mut World, steps: &str) -> String {
+    world.push("web.yaml", &web(steps, "web:2"), "Second version")
 }
 
 /// Pushes the second version, and returns its record when it has ended.
@@ -84,7 +90,7 @@ async fn a_version_whose_job_fails_goes_back() {
     assert_eq!((record.outcome, &reason.code), (Outcome::RolledBack, &ReasonCode::AnalysisFailed), "{record:#?}");
     assert!(reason.message.starts_with("analysis \"smoke\": the Job web-smoke-"), "{reason}");
     assert!(
-        reason.message.contains(" failed: Job has reached the specified backoff limit: pod web-smoke-"),
+        reason.message.contains(" failed: Job has reached the specified backoff limit; its pod web-smoke-"),
         "{reason}"
     );
     assert!(reason.message.contains("exit code 3"), "{reason}");
@@ -101,7 +107,7 @@ async fn a_job_that_cannot_start_has_no_verdict() {
         assert_eq!(record.outcome, outcome, "{on_none}: {record:#?}");
         let found = measured(&world, &record);
         let is_none = |look: &Measurement| {
-            look.verdict == AnalysisVerdict::None && look.numbers().contains("can start: pod web-smoke-")
+            look.verdict == AnalysisVerdict::None && look.numbers().contains("can start: its pod web-smoke-")
         };
         assert!(!found.is_empty() && found.iter().all(is_none), "{found:#?}");
         assert_eq!(world.list(JOBS).await, Vec::<Value>::new(), "{on_none}: it does not outlive the rollout");
@@ -185,7 +191,7 @@ async fn a_file_that_is_no_job_has_no_verdict() {
     let mut world = world(&format!("{SMOKE}on_none = 'pass'\n"), "ready").await;
     world.repository.remove("smoke/job.yaml");
     let record = second(&mut world).await;
-    let told = format!("commit {} has no file smoke/job.yaml", short(record.commit.as_str()));
+    let told = format!("commit {} has no file smoke/job.yaml; a symbolic link is none", short(record.commit.as_str()));
     assert_eq!(measured(&world, &record)[0].numbers(), told);
 }
 
@@ -203,5 +209,89 @@ async fn a_canary_and_its_bake_time_have_one_job() {
         found.iter().map(|look| (look.verdict, look.step)).collect::<Vec<_>>(),
         [(AnalysisVerdict::Pass, Some(1))]
     );
+    assert_eq!(world.list(JOBS).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promoted_step_keeps_its_job() {
+    let mut world = world(SMOKE, "exit-after=100s,code=0").await;
+    let commit = push_canary(&mut world, "1 0");
+    let made = until_job(&world).await;
+    until_step(&mut world, &commit, "waits for belay promote").await;
+    ask(&world, CanaryAnswer::Promote).await;
+    world.through(&commit).await;
+    let record = world.record(&commit, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let jobs = world.list(JOBS).await;
+    assert_eq!(jobs.iter().map(|job| &job["metadata"]["uid"]).collect::<Vec<_>>(), [&made["metadata"]["uid"]]);
+    assert_eq!(measured(&world, &record).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_aborted_step_leaves_no_job() {
+    let mut world = world(SMOKE, "ready").await;
+    let commit = push_canary(&mut world, "1 0");
+    until_job(&world).await;
+    until_step(&mut world, &commit, "waits for belay promote").await;
+    ask(&world, CanaryAnswer::Abort).await;
+    world.through(&commit).await;
+    assert_eq!(world.record(&commit, WEB).outcome, Outcome::RolledBack);
+    assert_eq!(world.list(JOBS).await, Vec::<Value>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_never_started_has_no_verdict_when_its_deadline_ends_it() {
+    for restarts in [false, true] {
+        let mut world = world(&format!("{SMOKE}on_none = 'pass'\n"), "ready").await;
+        let file = job("smoke", "smoke:1", "image-pull-error", "  activeDeadlineSeconds: 60\n");
+        world.repository.write("smoke/job.yaml", file);
+        let commit = push_second(&mut world);
+        until_job(&world).await;
+        tokio::time::sleep(Duration::from_secs(35)).await;
+        if restarts {
+            world.kill().await;
+            tokio::time::sleep(Duration::from_secs(40)).await;
+            world.start();
+        }
+        world.through(&commit).await;
+        let record = world.record(&commit, WEB);
+        assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+        let last = measured(&world, &record).pop().unwrap();
+        assert_eq!(last.verdict, AnalysisVerdict::None);
+        assert_eq!(last.numbers().matches("it was ended by its deadline").count(), 1, "{}", last.numbers());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_suspended_or_refused_has_no_verdict() {
+    let suspended = job("smoke", "smoke:1", "ready", "  suspend: true\n");
+    let refused = job("smoke", "smoke:1", "ready", "  completionMode: Other\n");
+    for (file, told) in [(suspended, " is suspended"), (refused, "completionMode")] {
+        let mut world = world(&format!("{SMOKE}on_none = 'pass'\n"), "ready").await;
+        world.repository.write("smoke/job.yaml", file);
+        let record = second(&mut world).await;
+        assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+        let found = measured(&world, &record);
+        let is_told = |look: &Measurement| look.verdict == AnalysisVerdict::None && look.numbers().contains(told);
+        assert!(!found.is_empty() && found.iter().all(is_told), "{found:#?}");
+        assert_eq!(world.list(JOBS).await, Vec::<Value>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_of_somebody_else_decides_nothing_and_stays() {
+    let mut world = world(&format!("{SMOKE}on_none = 'pass'\n"), "exit-after=100s,code=1").await;
+    let commit = push_second(&mut world);
+    let name = until_job(&world).await["metadata"]["name"].as_str().unwrap().to_owned();
+    world.delete(&format!("{JOBS}/{name}")).await;
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a:1"}]}});
+    let other =
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": template}});
+    world.create(JOBS, "somebody", &other).await;
+    world.through(&commit).await;
+    let record = world.record(&commit, WEB);
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let last = measured(&world, &record).pop().unwrap();
+    assert_eq!(last.numbers(), format!("there is a Job default/{name} that belay has not made"));
     assert_eq!(world.list(JOBS).await.len(), 1);
 }

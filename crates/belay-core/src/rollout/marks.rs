@@ -11,6 +11,8 @@ pub use crate::manifest::HOOK_RUN;
 /// Annotation on a hook of a Helm chart: the Jobs and Pods after which it is deleted; see [`super::HookUntil`].
 pub use crate::manifest::UNTIL;
 
+/// The beginning of all labels and annotations of belay.
+pub const PREFIX: &str = "belay.dev/";
 /// Label on every object that belay applied: the source that it belongs to.
 pub const SOURCE: &str = "belay.dev/source";
 /// Annotation on a workload: the commit that last changed its pod template.

@@ -32,6 +32,7 @@ pub(super) fn complaints(
             let namespace = manifest.key.namespace.as_deref().unwrap_or_default();
             if seen.insert((file.clone(), namespace.to_owned())) {
                 complaints.extend(fault(&tree, &file, namespace, manifest, &config.name));
+                complaints.extend(applied_by_itself(&tree, folder, &file));
             }
         }
     }
@@ -48,4 +49,16 @@ fn fault(tree: &DiskTree, file: &str, namespace: &str, manifest: &Manifest, anal
             Some(Complaint { object: Some(manifest.key.clone()), ..complaint })
         }
     }
+}
+
+/// Returns the complaint about a file that the source applies, too: as a manifest, or as a part of a rendered unit.
+fn applied_by_itself(tree: &DiskTree, folder: &Folder, file: &str) -> Option<Complaint> {
+    let job = tree.root().join(file).canonicalize().ok()?;
+    let mut manifests = folder.files.iter().flat_map(|file| &file.manifests);
+    let applied =
+        manifests.find(|manifest| Path::new(&*manifest.place.path).canonicalize().is_ok_and(|path| path == job))?;
+    let message = format!("{} is the Job of an analysis, and the source applies it, too", applied.key);
+    let hint = Some(format!("add \"/{file}\" to exclude of the source, or leave it out of the kustomization"));
+    let complaint = Complaint::of_file(applied.place.clone(), message, hint);
+    Some(Complaint { object: Some(applied.key.clone()), ..complaint })
 }

@@ -14,7 +14,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::canary::{
     CanaryKind, CanaryLock, CanaryMove, CanaryPods, CanarySteps, next_move, next_replaced, why_without_steps,
 };
-use belay_core::rollout::{Bake, Baseline, Judge, Reason, ReasonCode, WaitingOn, marks};
+use belay_core::rollout::{Bake, Baseline, Judge, WaitingOn, marks};
 
 /// The least time between two looks at the pods of a step, and the most looks within one.
 const LOOK: Duration = Duration::from_secs(5);
@@ -117,7 +117,7 @@ impl Simulator {
             let watched = step.time.map_or("until belay promote".to_owned(), |time| format!("for {time}"));
             let pods = lock.new_pods();
             let many = if pods == 1 { "" } else { "s" };
-            let told = format!("step {number} of {}, {pods} new pod{many}, watched {watched}", lock.mark.of);
+            let told = format!("{}, {pods} new pod{many}, watched {watched}", lock.mark.words());
             recorder.canary(&live, told);
             first.get_or_insert_with(|| live.clone());
             let judge = self.judge(&live);
@@ -126,6 +126,9 @@ impl Simulator {
                 None => play.watched(step.time.map_or(Duration::ZERO, |time| time.0)).await?,
                 failed => failed,
             };
+            if failed.is_none() {
+                failed = play.until_ready().await?;
+            }
             number += 1;
         }
         Ok(CanaryPlayed { first: first.unwrap_or_default(), failed })
@@ -182,10 +185,7 @@ impl StepPlay<'_> {
             }
             let pods = cluster.observe(key, &self.live, Some(&bake)).await?.observation.pods;
             if bake.look(&pods).is_some() {
-                let mark = self.lock.mark;
-                let message =
-                    format!("it failed within canary step {} of {}, after its new pods were ready", mark.step, mark.of);
-                let suspicion = Reason::new(ReasonCode::CanaryFailed, message);
+                let suspicion = self.lock.mark.failed();
                 let seen = (&self.live, Some(&bake));
                 let end = self.simulator.rule(&mut self.judge, suspicion, seen, self.recorder).await?;
                 return Ok(Some(end));

@@ -11,14 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::analysis_job::{AnalysisJob, delete_running};
+use super::analysis_job::AnalysisJob;
 use super::measured_rollout::{MeasuredRollout, OldPods, owner_reference};
 use super::{HealthMonitor, MonitorEnd};
 use crate::config::{AnalysisConfig, AnalysisSubject};
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use crate::daemon::shared::context::Context;
 use crate::prometheus::PrometheusError;
-use belay_core::manifest::{Compact, ObjectKey};
+use belay_core::manifest::Compact;
 use belay_core::rollout::analysis::{
     Analysis, AnswerSums, CounterIncreases, JobState, LOOKS, Measured, Measurement, PodAnswers, PromotionProof,
     QueryTemplate, QueryValues, Sample, pod_patterns, promoted_early, worst_value,
@@ -44,9 +44,7 @@ struct AnalysisStanding {
 #[derive(Debug)]
 pub(super) struct Analyses {
     standing: watch::Receiver<BTreeMap<String, AnalysisStanding>>,
-    looks: JoinSet<()>,
-    /// The Jobs of those that have one.
-    jobs: Vec<ObjectKey>,
+    _looks: JoinSet<()>,
 }
 
 impl Analyses {
@@ -63,12 +61,6 @@ impl Analyses {
     /// Returns the proof by which a step of a canary ends before its time.
     fn promoted_early(&self) -> Option<String> {
         promoted_early(self.standing.borrow().values().map(|standing| &standing.early))
-    }
-
-    /// Ends them: the rollout has its end. Jobs that still run are deleted.
-    pub(super) async fn end(mut self, context: &Context) {
-        self.looks.shutdown().await;
-        delete_running(context, &self.jobs).await;
     }
 
     /// Waits until one of them has news.
@@ -113,7 +105,7 @@ impl HealthMonitor<'_> {
             more: self.judge.outage_timeout(),
         });
         let known = self.work.measured_before();
-        let (mut all, mut tasks): (_, Vec<AnalysisTask>) = (BTreeMap::new(), Vec::new());
+        let (mut all, mut tasks) = (BTreeMap::new(), Vec::new());
         for name in asked {
             match context.config.known_analyses.iter().find(|known| known.name == name) {
                 Some(config) if config.bad.is_some() && replaced.is_none() && !is_step => {
@@ -132,12 +124,11 @@ impl HealthMonitor<'_> {
             }
         }
         let (news, standing) = watch::channel(all);
-        let jobs = tasks.iter().filter_map(|task| task.job.as_ref().map(|job| job.key.clone())).collect();
         let mut looks = JoinSet::new();
         for task in tasks {
             looks.spawn(task.run(news.clone()));
         }
-        self.analyses = Some(Analyses { standing, looks, jobs });
+        self.analyses = Some(Analyses { standing, _looks: looks });
     }
 
     /// Returns the end of a rollout whose version an analysis has shown to be bad.
@@ -193,7 +184,7 @@ struct AnalysisTask {
     config: AnalysisConfig,
     rollout: Arc<MeasuredRollout>,
     subject: Result<AnalysisSubject, String>,
-    /// Its Job, if it has one.
+    /// Its Job, from its first look on.
     job: Option<AnalysisJob>,
     /// The reason for which its Job has no end yet.
     running: Option<String>,
@@ -218,20 +209,20 @@ impl AnalysisTask {
         rollout: &Arc<MeasuredRollout>,
         known: &[Measurement],
     ) -> AnalysisTask {
-        let names = (config.name.clone(), config.queries_hash());
+        let names = (config.name.clone(), config.subject_hash());
         let warm = rollout.began.checked_add(config.warmup.signed()).unwrap_or(Timestamp::MAX);
         let wait = Duration::try_from(warm.duration_since(context.clock.steady())).unwrap_or_default();
         let mut analysis = Analysis::resume(names, config.rule(), config.on_none, known);
         analysis.enter(rollout.step);
-        let job = rollout.job(context, config);
         let is_over = analysis.has_passed_for_good();
+        let has_job = config.job.is_some() && !is_over;
         AnalysisTask {
             context: Arc::clone(context),
             config: config.clone(),
             rollout: Arc::clone(rollout),
             subject: config.subject(),
-            running: job.as_ref().filter(|_| !is_over).map(|job| format!("the Job {} has not begun", job.key.name)),
-            job,
+            running: has_job.then(|| "its Job has not begun".to_owned()),
+            job: None,
             analysis,
             new: CounterIncreases::default(),
             old: CounterIncreases::default(),
@@ -283,7 +274,7 @@ impl AnalysisTask {
     /// Returns the numbers of a look; `None` at the first look at counters, and while a Job runs.
     async fn measure(&mut self) -> Result<Option<Measured>, PrometheusError> {
         match self.subject.clone().map_err(PrometheusError)? {
-            AnalysisSubject::Job { .. } => Ok(self.look_at_job().await),
+            AnalysisSubject::Job { file } => Ok(self.look_at_job(&file).await),
             AnalysisSubject::Value { query, requests } => {
                 let samples = self.ask(&query, &self.rollout.pods.new, None).await?;
                 let requests = match requests {
@@ -297,18 +288,32 @@ impl AnalysisTask {
     }
 
     /// Returns the end of the Job, or why nothing of it can start; `None` while it runs, and while the API server does not answer.
-    async fn look_at_job(&mut self) -> Option<Measured> {
-        let job = self.job.as_mut()?;
-        let name = job.key.name.clone();
-        let (running, measured) = match job.look().await {
-            Ok(JobState::Ended(measured)) => (None, Some(measured)),
-            Ok(JobState::NotStarted(message)) => (None, Some(Measured::Nothing { message })),
-            Ok(JobState::Runs) => (Some(format!("the Job {name} runs")), None),
-            Err(error) if error.is_outage() => (Some(error.to_string()), None),
-            Err(error) => (None, Some(Measured::Nothing { message: error.to_string() })),
+    async fn look_at_job(&mut self, file: &str) -> Option<Measured> {
+        let job = match self.job.take() {
+            Some(job) => Ok(job),
+            None => self.rollout.job(&self.context, (&self.config.name, file), self.analysis.said_nothing()),
+        };
+        let (running, measured) = match job {
+            Ok(job) => self.state_of(job).await,
+            Err(message) => (None, Some(Measured::Nothing { message })),
         };
         self.running = running;
         measured
+    }
+
+    /// Returns why a Job has no end yet, and what its state measures.
+    async fn state_of(&mut self, mut job: AnalysisJob) -> (Option<String>, Option<Measured>) {
+        let name = job.key.name.clone();
+        let state = job.look().await;
+        self.job = Some(job);
+        match state {
+            Ok(JobState::Ended(measured)) => (None, Some(measured)),
+            Ok(JobState::NotStarted(message) | JobState::Cut(message)) => (None, Some(Measured::Nothing { message })),
+            Ok(JobState::Waits) => (Some(format!("the Job {name} has not started")), None),
+            Ok(JobState::Runs) => (Some(format!("the Job {name} runs")), None),
+            Err(error) if error.is_outage() => (Some(error.to_string()), None),
+            Err(error) => (None, Some(Measured::Nothing { message: error.to_string() })),
+        }
     }
 
     /// Returns the answers of the new pods, and those of the old ones at the same distance from the beginning of a time of the

@@ -3,20 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::cluster::{ClusterError, Mode};
+use crate::config::{AnalysisConfig, AnalysisSubject};
 use crate::daemon::rollout::kinds::job_runs::has_ended;
+use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use crate::daemon::shared::context::Context;
 use crate::git::EntryKind;
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::yaml::Limits;
-use belay_core::rollout::CommitId;
-use belay_core::rollout::analysis::{JobOrigin, JobState, job_state};
+use belay_core::rollout::analysis::{JobOrigin, JobState, is_made_by, job_key, job_state};
+use belay_core::rollout::{CommitId, Outcome, Record};
 
-/// The longest time for which the end of a rollout waits until its Jobs are deleted. A Job that stays ends by its deadline.
+/// The longest time for which a rollout waits until the Jobs that still run are deleted. One that stays ends by its deadline.
 const DELETION: Duration = Duration::from_secs(10);
+
+/// The earlier rollouts of a workload whose Jobs are deleted if they still run.
+const EARLIER_JOBS: usize = 5;
 
 /// The Job of an analysis.
 pub(super) struct AnalysisJob {
@@ -26,9 +32,7 @@ pub(super) struct AnalysisJob {
     pub commit: CommitId,
     pub file: String,
     pub origin: JobOrigin,
-    /// The Jobs that it made for earlier rollouts of the workload: those that still run are deleted before it is made.
-    pub earlier: Vec<ObjectKey>,
-    /// The reason for which nothing of it could start at the last look.
+    /// The reason for which nothing of it could start, until something of it has.
     pub not_started: Option<String>,
 }
 
@@ -41,13 +45,16 @@ impl AnalysisJob {
         let cluster = &self.context.cluster;
         let served = cluster.served("batch/v1", "Job").await?;
         let live = match cluster.get(&self.key, &served).await? {
+            Some(live) if !is_made_by(&live, &self.origin.workload, &self.origin.analysis) => {
+                let message = format!("there is a {} that belay has not made", self.key);
+                return Ok(JobState::NotStarted(message));
+            }
             Some(live) => live,
             None => {
                 let body = match self.body().await {
                     Ok(body) => body,
                     Err(fault) => return Ok(JobState::NotStarted(fault)),
                 };
-                delete_running(&self.context, &self.earlier).await;
                 let made = cluster.apply(&self.key, &served, &body, Mode::Real).await?.object;
                 info!(object = %self.origin.workload, analysis = self.origin.analysis, job = %self.key, "made the job of the analysis");
                 made
@@ -55,10 +62,11 @@ impl AnalysisJob {
         };
         let pods = cluster.observe(&self.key, &live, None).await?.observation.pods;
         let state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
-        self.not_started = match &state {
-            JobState::NotStarted(why) => Some(why.clone()),
-            JobState::Runs | JobState::Ended(_) => None,
-        };
+        match &state {
+            JobState::NotStarted(why) => self.not_started = Some(why.clone()),
+            JobState::Runs => self.not_started = None,
+            JobState::Waits | JobState::Cut(_) | JobState::Ended(_) => {}
+        }
         Ok(state)
     }
 
@@ -77,33 +85,64 @@ impl AnalysisJob {
         let bytes = self.context.repository.blocking_pool.run(read).await;
         match bytes.map_err(|error| format!("{}: {error}", self.file))? {
             Some(bytes) => self.origin.job(&self.key, &self.file, &bytes),
-            None => Err(format!("commit {} has no file {}", self.commit.short(), self.file)),
+            None => Err(format!("commit {} has no file {}; a symbolic link is none", self.commit.short(), self.file)),
         }
     }
 }
 
-/// Deletes those of these Jobs that have not ended, as far as that is possible now.
-pub(super) async fn delete_running(context: &Context, jobs: &[ObjectKey]) {
-    for key in jobs {
-        match timeout(DELETION, delete_if_running(context, key)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                warn!(job = %key, %error, "the job of an analysis can't be deleted: it runs on until its deadline")
-            }
-            Err(_) => {
-                warn!(job = %key, "the job of an analysis was not deleted within 10 s: it runs on until its deadline")
+impl RolloutTask {
+    /// Deletes the Jobs of this rollout that still run: it has its end.
+    pub async fn delete_jobs_of_analyses(&self) {
+        let record = self.context.history.record(self.record).ok().flatten();
+        self.delete_running(record.as_slice()).await;
+    }
+
+    /// Deletes the Jobs of earlier rollouts that still run: this one takes their place.
+    pub async fn delete_superseded_jobs(&self) -> Result<(), Cancelled> {
+        if self.jobs_of_analyses().next().is_none() {
+            return Ok(());
+        }
+        let records = self.context.newest_records(&self.planned.wanted.key);
+        let is_superseded = |record: &Record| record.rolls_out && record.outcome == Outcome::Superseded;
+        let earlier: Vec<Record> = records.into_iter().filter(is_superseded).take(EARLIER_JOBS).collect();
+        self.unless_cancelled(self.delete_running(&earlier)).await
+    }
+
+    /// Returns the names of the analyses that have Jobs.
+    fn jobs_of_analyses(&self) -> impl Iterator<Item = &str> {
+        let has_job = |known: &&AnalysisConfig| matches!(known.subject(), Ok(AnalysisSubject::Job { .. }));
+        self.context.config.known_analyses.iter().filter(has_job).map(|known| known.name.as_str())
+    }
+
+    async fn delete_running(&self, records: &[Record]) {
+        let deletions = self.jobs_of_analyses().flat_map(|analysis| {
+            records.iter().map(move |record| self.delete_if_running(analysis, job_key(analysis, record)))
+        });
+        if timeout(DELETION, join_all(deletions)).await.is_err() {
+            let object = &self.planned.wanted.key;
+            warn!(%object, "the jobs of its analyses were not deleted within 10 s: they end by their deadlines");
+        }
+    }
+
+    async fn delete_if_running(&self, analysis: &str, key: ObjectKey) {
+        match self.context.delete_job(&self.planned.wanted.key, analysis, &key).await {
+            Ok(true) => info!(job = %key, "deleted the job of an analysis: its rollout has ended"),
+            Ok(false) => {}
+            Err(error) => {
+                warn!(job = %key, %error, "the job of an analysis can't be deleted: it ends by its deadline")
             }
         }
     }
 }
 
-async fn delete_if_running(context: &Context, key: &ObjectKey) -> Result<(), ClusterError> {
-    let served = context.cluster.served("batch/v1", "Job").await?;
-    let Some(live) = context.cluster.get(key, &served).await?.filter(|live| !has_ended(key, live)) else {
-        return Ok(());
-    };
-    let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
-    context.cluster.delete(key, &served, uid).await?;
-    info!(job = %key, "deleted the job of an analysis: its rollout has ended");
-    Ok(())
+impl Context {
+    /// Deletes a Job that belay has made for an analysis of a workload, unless it has ended. Returns true if it did.
+    async fn delete_job(&self, workload: &ObjectKey, analysis: &str, key: &ObjectKey) -> Result<bool, ClusterError> {
+        let served = self.cluster.served("batch/v1", "Job").await?;
+        let runs = |live: &serde_json::Value| is_made_by(live, workload, analysis) && !has_ended(key, live);
+        let Some(live) = self.cluster.get(key, &served).await?.filter(runs) else { return Ok(false) };
+        let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
+        self.cluster.delete(key, &served, uid).await?;
+        Ok(true)
+    }
 }

@@ -6,17 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::analysis_job::AnalysisJob;
-use crate::config::{AnalysisConfig, AnalysisSubject};
 use crate::daemon::shared::context::Context;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::analysis::{JobOrigin, PodPatterns, job_key};
-use belay_core::rollout::{CommitId, Record, RecordId};
-
-/// The time after the longest bake time after which the cluster ends a Job that belay could not delete.
-const AFTER_ROLLOUT: SignedDuration = SignedDuration::from_mins(5);
-
-/// The earlier rollouts of a workload whose Jobs are deleted if they still run.
-const EARLIER_JOBS: usize = 5;
+use belay_core::rollout::{CommitId, RecordId};
 
 /// The rollout that is measured.
 #[derive(Debug)]
@@ -59,32 +52,34 @@ impl MeasuredRollout {
         replaced.checked_sub(from.saturating_sub(at)).unwrap_or(replaced).min(replaced)
     }
 
-    /// Returns the Job of an analysis, if it has one.
-    pub fn job(&self, context: &Arc<Context>, config: &AnalysisConfig) -> Option<AnalysisJob> {
-        let Ok(AnalysisSubject::Job { file }) = config.subject() else { return None };
-        let records = context.newest_records(&self.workload);
-        let rolled_out = records.iter().filter(|record| record.rolls_out && record.object == self.workload);
-        let keys = |record: &Record| (record.id, job_key(&config.name, record));
-        let (mut own, mut earlier): (Vec<_>, Vec<_>) = rolled_out.map(keys).partition(|(id, _)| *id == self.record);
-        earlier.truncate(EARLIER_JOBS);
-        let most = self.bake.saturating_add(self.more).saturating_add(AFTER_ROLLOUT);
-        Some(AnalysisJob {
+    /// Returns the Job of an analysis, by its name and the path of its file. `not_started` is the reason for which nothing of it could
+    /// start before a restart.
+    ///
+    /// # Errors
+    /// If the history does not have the record of the rollout.
+    pub fn job(
+        &self,
+        context: &Arc<Context>,
+        (analysis, file): (&str, &str),
+        not_started: Option<&str>,
+    ) -> Result<AnalysisJob, String> {
+        let record = context.history.record(self.record).map_err(|error| error.to_string())?;
+        let record = record.ok_or("the history does not have the record of the rollout")?;
+        Ok(AnalysisJob {
             context: Arc::clone(context),
-            key: own.pop()?.1,
+            key: job_key(analysis, &record),
             commit: self.commit.clone(),
-            file,
+            file: file.to_owned(),
             origin: JobOrigin {
                 source: context.config.name.clone(),
-                analysis: config.name.clone(),
+                analysis: analysis.to_owned(),
                 workload: self.workload.clone(),
                 commit: self.commit.to_string(),
                 revision: self.revision,
                 pods: self.pods.new.clone(),
                 owner: self.owner.clone(),
-                most_seconds: most.as_secs(),
             },
-            earlier: earlier.into_iter().map(|(_, key)| key).collect(),
-            not_started: None,
+            not_started: not_started.map(str::to_owned),
         })
     }
 }

@@ -185,12 +185,8 @@ impl<'a> HealthMonitor<'a> {
     /// Watches from `live` on, the object as the write left it.
     pub async fn until_judged(&mut self, live: Option<Compact>) -> Result<MonitorEnd, Cancelled> {
         let ruled = self.watch(live).await;
-        // Nothing is measured on the way back. The Jobs of a rollout that goes on elsewhere, or after a restart, run on.
-        if let Some(analyses) = self.analyses.take()
-            && ruled.is_ok()
-        {
-            Box::pin(self.work.unless_cancelled(analyses.end(&self.work.context))).await?;
-        }
+        // Nothing is measured on the way back.
+        self.analyses = None;
         ruled
     }
 

@@ -5,15 +5,21 @@ use sha2::{Digest as _, Sha256};
 
 use super::Measured;
 use super::rule::JobCondition;
-use crate::manifest::{Complaint, ObjectKey, Place, Scopes, read_file};
+use crate::manifest::{Complaint, ObjectKey, Place, Scopes, read_file, shortened};
 use crate::rollout::health::{PodAccount, PodStart, Standing, health};
-use crate::rollout::judge::reason_texts::blame;
+use crate::rollout::judge::reason_texts::state;
 use crate::rollout::{Reason, Record, is_job, marks};
 
 /// The least time for which a finished Job stays, in seconds: belay reads its end from it.
 const KEPT_SECONDS: i64 = 3_600;
 /// The longest beginning of a workload's and of an analysis' name in the name of a Job: that has at most 63 characters.
 const NAME: usize = 26;
+/// The longest time for which a Job may run, in seconds: the cluster ends one that belay could not delete.
+const LONGEST_SECONDS: i64 = 86_400;
+/// The reason that the cluster gives for the end of a Job that has run for too long.
+const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+/// The remark about a Job of which nothing had started when the cluster ended it.
+const ENDED: &str = "; it was ended by its deadline";
 /// The most characters of a pod's last log line in a verdict.
 const LINE: usize = 200;
 
@@ -34,8 +40,6 @@ pub struct JobOrigin {
     pub pods: String,
     /// The owner reference of the workload: the Job is deleted with it.
     pub owner: Value,
-    /// The seconds after which the cluster ends the Job, if its manifest names fewer or none.
-    pub most_seconds: i64,
 }
 
 /// Returns the key of the Job that an analysis makes for the rollout of a record.
@@ -73,11 +77,12 @@ impl JobOrigin {
         job["metadata"]["name"] = json!(key.name);
         job["metadata"]["namespace"] = json!(namespace);
         job["metadata"]["ownerReferences"] = json!([self.owner]);
+        without_marks(&mut job["metadata"]);
         put(&mut job["metadata"]["annotations"], marks::COMMIT, json!(self.commit));
         put(&mut job["metadata"]["annotations"], marks::ANALYSIS, json!(self.analysis));
         let spec = &mut job["spec"];
         let kept = spec["ttlSecondsAfterFinished"].as_i64().unwrap_or_default().max(KEPT_SECONDS);
-        let most = spec["activeDeadlineSeconds"].as_i64().unwrap_or(i64::MAX).min(self.most_seconds);
+        let most = spec["activeDeadlineSeconds"].as_i64().unwrap_or(i64::MAX).min(LONGEST_SECONDS);
         put(spec, "ttlSecondsAfterFinished", json!(kept));
         put(spec, "activeDeadlineSeconds", json!(most));
         let pods = &mut spec["template"]["spec"];
@@ -103,6 +108,14 @@ impl JobOrigin {
         env.extend(variables.map(|(name, value)| json!({"name": name, "value": value})));
         put(container, "env", Value::Array(env));
     }
+}
+
+/// Returns true when a live object is a Job that belay has made for an analysis of a workload.
+#[must_use]
+pub fn is_made_by(live: &Value, workload: &ObjectKey, analysis: &str) -> bool {
+    let owners = live["metadata"]["ownerReferences"].as_array();
+    let is_its = |owner: &Value| owner["name"] == *workload.name && owner["kind"] == *workload.kind;
+    owners.into_iter().flatten().any(is_its) && marks::annotation(live, marks::ANALYSIS) == Some(analysis)
 }
 
 /// Reads the one Job of a file.
@@ -135,6 +148,18 @@ pub fn read_job(file: &str, bytes: &[u8], namespace: &str) -> Result<Value, Box<
     }
 }
 
+/// Removes the labels and annotations by which belay knows objects of its own, and finalizers, which would keep the Job.
+fn without_marks(metadata: &mut Value) {
+    for field in ["labels", "annotations"] {
+        if let Some(texts) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+            texts.retain(|name, _| !name.starts_with(marks::PREFIX));
+        }
+    }
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.remove("finalizers");
+    }
+}
+
 fn put(object: &mut Value, field: &str, value: Value) {
     if !object.is_object() {
         *object = json!({});
@@ -145,50 +170,57 @@ fn put(object: &mut Value, field: &str, value: Value) {
 /// The state of an analysis' Job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobState {
+    /// Nothing of it has started, and it may at any time.
+    Waits,
     /// It is under way.
     Runs,
     /// Nothing of it can start: it says nothing of the version. The reason.
     NotStarted(String),
+    /// The cluster has ended it before it could decide: it says nothing of the version. The reason.
+    Cut(String),
     /// It has come to its end.
     Ended(Measured),
 }
 
-/// Returns the state of a live Job and its pods. `not_started` is the reason for which nothing of it could start at the look before.
+/// Returns the state of a live Job and its pods. `not_started` is the reason for which nothing of it could start, as far as that is known.
 #[must_use]
 pub fn job_state(key: &ObjectKey, live: &Value, pods: &[PodAccount], not_started: Option<&str>) -> JobState {
-    let Some(health) = health(key, live) else { return JobState::Runs };
+    let Some(health) = health(key, live) else { return JobState::Waits };
     let is = |start: PodStart| pods.iter().any(|pod| pod.start == start);
     let ended = |condition, message| JobState::Ended(Measured::Job { job: key.name.clone(), condition, message });
-    match (health.standing, health.failure) {
-        (Standing::Complete, _) => ended(JobCondition::Complete, format!("the Job {} is complete", key.name)),
-        (_, Some(_)) if let Some(why) = not_started.filter(|_| !is(PodStart::Started)) => {
-            JobState::NotStarted(format!("{why}; it was ended by its deadline"))
-        }
-        (_, Some(failure)) => ended(JobCondition::Failed, failure_of(key, &failure.reason, pods)),
-        _ if is(PodStart::Stuck) && !is(PodStart::Started) => {
+    if let Some(failure) = health.failure {
+        let is_late = failure.reason.code.as_str() == DEADLINE_EXCEEDED;
+        let is_own_deadline = live["spec"]["activeDeadlineSeconds"] == LONGEST_SECONDS;
+        return match not_started.filter(|_| is_late && !is(PodStart::Started)) {
+            Some(why) => JobState::Cut(format!("{}{ENDED}", why.strip_suffix(ENDED).unwrap_or(why))),
+            None if is_late && is_own_deadline => JobState::Cut(format!("the Job {} has run for 24 hours", key.name)),
+            None => ended(JobCondition::Failed, failure_of(key, &failure.reason, pods)),
+        };
+    }
+    match health.standing {
+        Standing::Complete => ended(JobCondition::Complete, format!("the Job {} is complete", key.name)),
+        _ if is(PodStart::Started) => JobState::Runs,
+        _ if is(PodStart::Stuck) => {
             let stuck = pods.iter().filter(|pod| pod.start == PodStart::Stuck).max_by_key(|pod| pod.fault);
-            let said = Reason::new("".into(), format!("nothing of the Job {} can start", key.name));
-            JobState::NotStarted(stuck.map_or(said.message.clone(), |pod| blame(&said, &pod.seen)))
+            let why = stuck.map(|pod| format!(": its pod {} is {}", pod.seen.name, state(&pod.seen)));
+            JobState::NotStarted(format!("nothing of the Job {} can start{}", key.name, why.unwrap_or_default()))
         }
-        (Standing::Paused, _) => JobState::NotStarted(format!("the Job {} is suspended", key.name)),
-        _ => JobState::Runs,
+        Standing::Paused => JobState::NotStarted(format!("the Job {} is suspended", key.name)),
+        _ => JobState::Waits,
     }
 }
 
 /// Returns the failure of a Job in one sentence: its reason, the worst pod, and the last line that this has written.
 fn failure_of(key: &ObjectKey, reason: &Reason, pods: &[PodAccount]) -> String {
     // The reason begins with "the job failed: ".
-    let why = reason.message.trim_start_matches("the job failed: ");
-    let said = Reason { message: format!("the Job {} failed: {why}", key.name), ..reason.clone() };
-    let Some(worst) = pods.iter().max_by_key(|pod| pod.fault) else { return said.message };
-    let message = blame(&said, &worst.seen);
-    match worst.seen.log.iter().rev().find(|line| !line.trim().is_empty()) {
-        Some(line) => {
-            let line: String = line.trim().chars().take(LINE).collect();
-            format!("{message}; its last line: {line}")
-        }
-        None => message,
+    let why = reason.message.strip_prefix("the job failed: ").unwrap_or(&reason.message);
+    let mut message = format!("the Job {} failed: {why}", key.name);
+    let Some(worst) = pods.iter().max_by_key(|pod| pod.fault).map(|pod| &pod.seen) else { return message };
+    message.push_str(&format!("; its pod {} is {}", worst.name, state(worst)));
+    if let Some(line) = worst.log.iter().rev().find(|line| !line.trim().is_empty()) {
+        message.push_str(&format!("; its last line: {}", shortened(line.trim(), LINE)));
     }
+    message
 }
 
 #[cfg(test)]
@@ -198,7 +230,7 @@ mod tests {
     use crate::rollout::health::Fault;
     use jiff::Timestamp;
 
-    const FILE: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: smoke, namespace: shop}\nspec:\n  activeDeadlineSeconds: 60\n  \
+    const FILE: &str = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: smoke, namespace: shop, finalizers: [example.com/x], labels: {belay.dev/source: other, team: a}}\nspec:\n  activeDeadlineSeconds: 60\n  \
                         template:\n    spec:\n      restartPolicy: Never\n      containers:\n      - name: app\n        image: smoke:1\n        \
                         env: [{name: BELAY_COMMIT, value: x}, {name: URL, value: http://web}]\n";
 
@@ -218,7 +250,6 @@ mod tests {
             revision: 7,
             pods: "web-5f.*".to_owned(),
             owner: json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u"}),
-            most_seconds: 900,
         }
     }
 
@@ -235,6 +266,7 @@ mod tests {
                 "metadata": {
                     "name": key.name,
                     "namespace": "shop",
+                    "labels": {"team": "a"},
                     "annotations": {"belay.dev/commit": "0123456", "belay.dev/analysis": "smoke"},
                     "ownerReferences": [origin().owner],
                 },
@@ -261,7 +293,7 @@ mod tests {
         let job = origin().job(&key, "smoke.yaml", without.as_bytes()).unwrap();
         assert_eq!(
             (&job["spec"]["activeDeadlineSeconds"], &job["spec"]["ttlSecondsAfterFinished"]),
-            (&json!(900), &json!(9000))
+            (&json!(86_400), &json!(9000))
         );
     }
 
@@ -318,9 +350,9 @@ mod tests {
         let stuck = || vec![pod(PodStart::Stuck, "ImagePullBackOff", "")];
         let started = || vec![pod(PodStart::Started, "Error", "one\nno answer\n\n")];
         for (what, live, pods, before, expected) in [
-            ("no pod yet", &runs, vec![], None, "runs"),
+            ("no pod yet", &runs, vec![], None, "waits"),
             ("it runs", &runs, started(), None, "runs"),
-            ("stuck", &runs, stuck(), None, "none: nothing of the Job N can start: pod p is ImagePullBackOff"),
+            ("stuck", &runs, stuck(), None, "none: nothing of the Job N can start: its pod p is ImagePullBackOff"),
             ("one of two runs", &runs, [stuck(), started()].concat(), None, "runs"),
             ("suspended", &json!({"spec": {"suspend": true}}), vec![], None, "none: the Job N is suspended"),
             ("complete", &is("Complete", ""), vec![], Some("stuck"), "Complete: the Job N is complete"),
@@ -330,7 +362,7 @@ mod tests {
                 &is("Failed", "limit"),
                 started(),
                 None,
-                "Failed: the Job N failed: limit: pod p is Error; its last line: no answer",
+                "Failed: the Job N failed: limit; its pod p is Error; its last line: no answer",
             ),
             (
                 "late, and never started",
@@ -344,11 +376,13 @@ mod tests {
                 &is("Failed", "late"),
                 started(),
                 Some("stuck"),
-                "Failed: the Job N failed: late: pod p is Error; its last line: no answer",
+                "Failed: the Job N failed: late; its pod p is Error; its last line: no answer",
             ),
         ] {
             let told = match job_state(&key, live, &pods, before) {
                 JobState::Runs => "runs".to_owned(),
+                JobState::Waits => "waits".to_owned(),
+                JobState::Cut(why) => format!("cut: {why}"),
                 JobState::NotStarted(why) => format!("none: {why}"),
                 JobState::Ended(Measured::Job { condition, message, .. }) => format!("{condition:?}: {message}"),
                 JobState::Ended(other) => format!("{other:?}"),

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use counters::CounterIncreases;
 pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
 pub use guard::{Guard, GuardedTime, LOOKS};
-pub use job::{JobOrigin, JobState, job_key, job_state, read_job};
+pub use job::{JobOrigin, JobState, is_made_by, job_key, job_state, read_job};
 pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};
 pub use power::{LookTimes, Power, Traffic, power};
@@ -207,6 +207,15 @@ impl Analysis {
             AnalysisRule::Job { job } if job == condition => AnalysisVerdict::Pass,
             AnalysisRule::Job { .. } => AnalysisVerdict::Fail,
             AnalysisRule::ErrorRate { .. } | AnalysisRule::Bounds { .. } => AnalysisVerdict::None,
+        }
+    }
+
+    /// Returns why the last look said nothing, if it did.
+    #[must_use]
+    pub fn said_nothing(&self) -> Option<&str> {
+        match &self.last.as_ref()?.measured {
+            Measured::Nothing { message } => Some(message),
+            Measured::Answers(_) | Measured::Value { .. } | Measured::Job { .. } => None,
         }
     }
 

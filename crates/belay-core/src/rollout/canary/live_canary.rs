@@ -33,7 +33,7 @@ impl LiveCanary {
 
 impl fmt::Display for LiveCanary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "canary step {} of {}", self.mark.step, self.mark.of)
+        write!(out, "{}", self.mark.words())
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::kind::CanaryKind;
 use super::steps::CanarySteps;
-use crate::rollout::marks;
+use crate::rollout::{Reason, ReasonCode, marks};
 
 /// No new pod of a Deployment counts as available before so many seconds: ten years.
 const MIN_READY_SECONDS: i64 = 315_360_000;
@@ -23,6 +23,19 @@ pub struct CanaryMark {
 }
 
 impl CanaryMark {
+    /// Returns the words for the step: `canary step 1 of 2`.
+    #[must_use]
+    pub fn words(self) -> String {
+        format!("canary step {} of {}", self.step, self.of)
+    }
+
+    /// Returns the suspicion that pods which were ready within the step have failed.
+    #[must_use]
+    pub fn failed(self) -> Reason {
+        let message = format!("it failed within {}, after its new pods were ready", self.words());
+        Reason::new(ReasonCode::CanaryFailed, message)
+    }
+
     /// Returns the step of the canary of a live workload; `None` if none is under way. The annotation alone says nothing: an
     /// undo with kubectl brings back the annotations of a revision, and anybody may write one.
     #[must_use]

@@ -54,7 +54,7 @@ pub(in crate::rollout) fn blame(suspicion: &Reason, seen: &PodSeen) -> String {
 }
 
 /// Returns the state of a pod: `ImagePullBackOff (container app): Back-off pulling image …`
-fn state(seen: &PodSeen) -> String {
+pub(in crate::rollout) fn state(seen: &PodSeen) -> String {
     format!("{}{}", seen.state, details(seen))
 }
 

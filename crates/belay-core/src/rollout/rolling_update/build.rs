@@ -152,7 +152,7 @@ fn with_template(ask: &Ask, old: Controller<'_>, manifest: &Value, name: Option<
     let mut body = kept(old);
     if let Some(annotations) = body["metadata"]["annotations"].as_object_mut() {
         // Annotations for belay belong into the manifest.
-        annotations.retain(|name, _| !name.starts_with("belay.dev/"));
+        annotations.retain(|name, _| !name.starts_with(marks::PREFIX));
     }
     for field in ["labels", "annotations"] {
         for (key, value) in manifest["metadata"][field].as_object().into_iter().flatten() {

@@ -122,9 +122,8 @@ pub fn health(key: &ObjectKey, object: &Value) -> Option<Health> {
 
 /// Returns the words for the step of a canary that is under way on an object.
 fn canary_step(object: &Value, counters: &Counters) -> Option<String> {
-    let CanaryMark { step, of } = CanaryMark::on(object)?;
     let Counters { desired, updated, .. } = counters;
-    Some(format!("canary step {step} of {of}, at {updated} of {desired} new pods"))
+    Some(format!("{}, at {updated} of {desired} new pods", CanaryMark::on(object)?.words()))
 }
 
 /// Returns true when a live object's status says that its present generation is complete. An object without a status of its
