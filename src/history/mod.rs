@@ -43,7 +43,7 @@ pub use noted_disputes::NotedDispute;
 pub use opened::OpenedHistory;
 pub use outbox::{CommitOutcome, Notice, NoticeAbout, Pending};
 pub use private::check_owner;
-pub use records::{Arrival, FAILED, Heads, Query, Resolved};
+pub use records::{Arrival, FAILED, FetchTimes, Heads, Query, Resolved};
 pub use retention::Retention;
 pub use sqlite::History;
 pub use standing::{Follower, HeldStatus, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding};

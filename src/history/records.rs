@@ -71,8 +71,19 @@ pub struct Arrival {
     pub source: String,
     /// The head that it came with; when that is another commit, it was skipped for it.
     pub head: CommitId,
-    /// When.
+    /// When its head was planned.
     pub at: Timestamp,
+    /// The fetch that found the head, if that is known.
+    pub fetch: Option<FetchTimes>,
+}
+
+/// The times of a fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchTimes {
+    /// When it began.
+    pub began: Timestamp,
+    /// When it had ended.
+    pub ended: Timestamp,
 }
 
 /// The commit that some digits mean.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::desired_state::DesiredState;
+use crate::history::FetchTimes;
 use belay_core::manifest::{Complaint, Manifest, ManifestHash, ObjectKey};
 use belay_core::rollout::{Commit, CommitId};
 
@@ -31,6 +32,8 @@ pub struct HeadChange {
     pub suspect: Option<SuspectHead>,
     /// The person who let it through outside of the windows of its source, if one did.
     pub let_through: Option<String>,
+    /// The fetch that found it; `None` for one that was kept from before.
+    pub fetch: Option<FetchTimes>,
 }
 
 impl HeadChange {

@@ -12,9 +12,11 @@ use super::beyond_limits::HeadRead;
 use super::desired_state::DesiredState;
 use super::head_change::HeadChange;
 use super::source_repository::Repository;
+use crate::clock::Clock;
 use crate::daemon::shared::cleanup::Pruning;
 use crate::daemon::shared::context::Context;
 use crate::git::{Follow, GitError, Wake, Watching};
+use crate::history::FetchTimes;
 use belay_core::rollout::CommitId;
 
 /// The input of a fetch.
@@ -68,10 +70,10 @@ impl RepositoryLook {
     pub async fn run(self, context: Arc<Context>) -> LookEnd {
         context.renew_capabilities().await;
         loop {
-            let look = self.clone();
+            let (look, clock) = (self.clone(), context.clock.clone());
             // A panic while reading the repository is reported to the loop as one of this task.
             let seen = tokio::select! {
-                seen = self.repository.blocking_pool.run(move || look.see()) => seen,
+                seen = self.repository.blocking_pool.run(move || look.see(&clock)) => seen,
                 never = self.give_up_for_newer(context.config.interval.0) => match never {},
             };
             match seen {
@@ -104,7 +106,8 @@ impl RepositoryLook {
         }
     }
 
-    fn see(self) -> LookResult {
+    fn see(self, clock: &Clock) -> LookResult {
+        let began = clock.now();
         // It listens before the fetch: later pushes are noticed.
         if let Some(Watching::No(why)) = self.wake.as_deref().map(Wake::mend) {
             debug!(why, "pushes are noticed only by polling");
@@ -117,6 +120,7 @@ impl RepositoryLook {
                 return Ok(None);
             }
             debug!(commit = head.short(), "a new head");
+            let fetch = Some(FetchTimes { began, ended: clock.now() });
             // A head whose reading, before it is taken up, brings belay down is counted as well.
             let _attempt = repository.mirror.attempt();
             let read = HeadRead { head: head.clone(), planned: planned.cloned(), known: self.desired.at.clone() };
@@ -124,7 +128,7 @@ impl RepositoryLook {
                 waits = repository.waits_for_capabilities(head)?;
                 let known = self.desired.to_read_on();
                 let news = || repository.news(&known, planned, head, self.pruning, &self.complained);
-                if waits { Ok(None) } else { news().map(Some) }
+                if waits { Ok(None) } else { news().map(|news| Some(HeadChange { fetch, ..news })) }
             })
         });
         let given_up = looked.as_ref().is_err_and(GitError::is_given_up);

@@ -109,6 +109,7 @@ impl Repository {
             warnings: self.warnings(head)?,
             suspect,
             let_through: None,
+            fetch: None,
         };
         news.paths.extend(rendered_places(&for_plan, &files));
         if suspect.is_none() {

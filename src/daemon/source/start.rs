@@ -76,7 +76,7 @@ impl Source {
                 let (history, source) = (&writer.history, &writer.config.name);
                 let begun = history.begun();
                 let written = history
-                    .saw(source, &news.head.id, news.came(), now)
+                    .saw_fetched(source, &news.head.id, news.came(), news.fetch, now)
                     .and_then(|()| writer.begin_records(&news.head.id, &records, now))
                     .and_then(|ids| writer.note_let_through(&news, &ids, now).map(|()| ids));
                 let (orphaned, history) = (count, begun);

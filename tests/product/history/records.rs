@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use belay::history::{
-    Arrival, FallbackTemplate, Heads, History, HistoryError, JudgedBaseline, JudgedWrite, Query, Resolved, Retention,
-    Update,
+    Arrival, FallbackTemplate, FetchTimes, Heads, History, HistoryError, JudgedBaseline, JudgedWrite, Query, Resolved,
+    Retention, Update,
 };
 use belay_core::manifest::{Complaint, Excerpt, Note, ObjectKey, Place};
 use belay_core::rollout::{
@@ -182,6 +182,7 @@ fn commits_are_known_with_the_head_they_came_with() {
         source: source.to_owned(),
         head: commit_id(head),
         at: at(seconds),
+        fetch: None,
     };
     assert_eq!(history.arrivals(&commit_id(2)).unwrap(), [arrival("shop", 3, 50), arrival("site", 2, 60)]);
     // Now it is a head itself; that it was skipped once does not matter any more.
@@ -201,6 +202,9 @@ fn commits_are_known_with_the_head_they_came_with() {
         })
         .sum();
     assert_eq!(found, 3);
+    let fetch = Some(FetchTimes { began: at(85), ended: at(86) });
+    history.saw_fetched("shop", &commit_id(4), &[commit(4, "Ada", at(80))], fetch, at(90)).unwrap();
+    assert_eq!(history.arrivals(&commit_id(4)).unwrap(), [Arrival { fetch, ..arrival("shop", 4, 90) }]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
 use crate::history::error::HistoryError;
-use crate::history::records::{Arrival, Heads, Query, Resolved};
+use crate::history::records::{Arrival, FetchTimes, Heads, Query, Resolved};
 use crate::history::sqlite::failure::Failure;
 use crate::history::sqlite::store::file::History;
 use crate::history::sqlite::store::rows;
@@ -147,7 +147,10 @@ impl History {
         self.read("look how a commit came", |connection| {
             let mut statement = connection.prepare_cached(ARRIVALS)?;
             let arrival = |row: &Row<'_>| {
-                Ok(Arrival { source: row.get(0)?, head: rows::parsed(row, 1)?, at: rows::parsed(row, 2)? })
+                let time =
+                    |column| row.get::<_, Option<String>>(column)?.map(|_| rows::parsed(row, column)).transpose();
+                let fetch = time(3)?.zip(time(4)?).map(|(began, ended)| FetchTimes { began, ended });
+                Ok(Arrival { source: row.get(0)?, head: rows::parsed(row, 1)?, at: rows::parsed(row, 2)?, fetch })
             };
             let found = statement.query_map([id.as_str()], arrival)?;
             Ok(found.collect::<Result<_, _>>()?)
@@ -168,7 +171,8 @@ const COMMIT: &str = "SELECT \"commit\", subject, name, email, authored, committ
                       people ON people.number = author WHERE \"commit\" = ?";
 const RESOLVE: &str =
     "SELECT \"commit\" FROM commits WHERE \"commit\" >= ? AND \"commit\" < ? ORDER BY \"commit\" LIMIT ?";
-const ARRIVALS: &str = "SELECT source, head, at FROM arrivals WHERE \"commit\" = ? ORDER BY source";
+const ARRIVALS: &str =
+    "SELECT source, head, at, fetch_began, fetched FROM arrivals WHERE \"commit\" = ? ORDER BY source";
 
 impl Query {
     /// Returns the question in SQL. The index is named, so that no question ever goes through all records by a wrong

@@ -9,6 +9,7 @@ const FORMATS: &[&str] = &[
     include_str!("disputes.sql"),
     include_str!("bakes.sql"),
     include_str!("measurements.sql"),
+    include_str!("fetches.sql"),
 ];
 /// The number that marks the file as belay's: `blay` in ASCII.
 pub(in crate::history) const APPLICATION: i32 = 0x626c_6179;

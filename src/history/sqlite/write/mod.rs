@@ -18,6 +18,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::history::commit_notice::EndedRecord;
 use crate::history::entry::{Update, cut};
 use crate::history::error::HistoryError;
+use crate::history::records::FetchTimes;
 use crate::history::sqlite::failure::Failure;
 use crate::history::sqlite::notices::commit::note;
 use crate::history::sqlite::query::baselines::{write_bake, write_baseline};
@@ -36,16 +37,34 @@ impl History {
     ///
     /// When the file can't be written.
     pub fn saw(&self, source: &str, head: &CommitId, commits: &[Commit], at: Timestamp) -> Result<(), HistoryError> {
+        self.saw_fetched(source, head, commits, None, at)
+    }
+
+    /// Does the same, with the times of the fetch that found the head.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be written.
+    pub fn saw_fetched(
+        &self,
+        source: &str,
+        head: &CommitId,
+        commits: &[Commit],
+        fetch: Option<FetchTimes>,
+        at: Timestamp,
+    ) -> Result<(), HistoryError> {
+        let (began, ended) = fetch.map(|fetch| (rows::time(fetch.began), rows::time(fetch.ended))).unzip();
         self.write("note the commits", |connection| {
             for commit in commits {
                 write_commit(connection, commit)?;
                 // One that was a head itself stays one.
                 connection
                     .prepare_cached(
-                        "INSERT INTO arrivals (source, \"commit\", head, at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET \
-                         head = excluded.head, at = excluded.at WHERE head <> \"commit\"",
+                        "INSERT INTO arrivals (source, \"commit\", head, at, fetch_began, fetched) VALUES (?, ?, ?, ?, ?, ?) ON \
+                         CONFLICT DO UPDATE SET head = excluded.head, at = excluded.at, fetch_began = excluded.fetch_began, \
+                         fetched = excluded.fetched WHERE head <> \"commit\"",
                     )?
-                    .execute(params![source, commit.id.as_str(), head.as_str(), rows::time(at)])?;
+                    .execute(params![source, commit.id.as_str(), head.as_str(), rows::time(at), began, ended])?;
             }
             Ok(())
         })

@@ -196,6 +196,7 @@ fn news(letter: char) -> HeadChange {
         warnings: BTreeMap::new(),
         suspect: None,
         let_through: None,
+        fetch: None,
     }
 }
 
