@@ -4,10 +4,6 @@ use std::collections::BTreeMap;
 
 use belay_core::rollout::{CommitId, Outcome, Trigger};
 
-/// The ends that are no good, the worst first.
-const WRONG: [Outcome; 6] =
-    [Outcome::RollbackFailed, Outcome::Failed, Outcome::RolledBack, Outcome::Rejected, Outcome::Held, Outcome::Skipped];
-
 /// The message of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::history) struct NoticeState {
@@ -24,14 +20,14 @@ impl NoticeState {
 
     /// Returns the message of a commit of which nothing is open, by the newest record of each of its objects.
     pub(in crate::history) fn of_ended(newest: &[(i64, Outcome)]) -> NoticeState {
-        let wrong = newest.iter().filter(|(_, outcome)| rank(*outcome).is_some()).count();
+        let wrong = newest.iter().filter(|(_, outcome)| outcome.rank().is_some()).count();
         NoticeState { outcome: worst(newest), wrong: i64::try_from(wrong).unwrap_or(i64::MAX), is_final: true }
     }
 
     /// Returns the message of an end while something of the commit is open, if it is worse than the last message.
     pub(in crate::history) fn of_worse(outcome: Outcome, said: Option<NoticeState>) -> Option<NoticeState> {
-        let worse = |said: NoticeState| rank(outcome) < rank(said.outcome) || rank(said.outcome).is_none();
-        let is_news = rank(outcome).is_some() && said.is_none_or(worse);
+        let worse = |said: NoticeState| outcome.rank() < said.outcome.rank() || said.outcome.rank().is_none();
+        let is_news = outcome.rank().is_some() && said.is_none_or(worse);
         is_news.then_some(NoticeState { outcome, wrong: 1, is_final: false })
     }
 
@@ -44,14 +40,14 @@ impl NoticeState {
     /// Returns true when this end of a commit is as the last message says: a good end of the rest is no news if another
     /// object was reported as wrong, and still is.
     pub(in crate::history) fn is_as(self, said: NoticeState) -> bool {
-        (said.outcome, said.wrong) == (self.outcome, self.wrong) && (said.is_final || rank(self.outcome).is_some())
+        (said.outcome, said.wrong) == (self.outcome, self.wrong) && (said.is_final || self.outcome.rank().is_some())
     }
 
     /// Returns true when this end of the commits before the first head is news: a good end is none, and neither is a
     /// later improvement.
     pub(in crate::history) fn is_news_of_past(self, said: Option<NoticeState>) -> bool {
-        let more = |said: NoticeState| rank(self.outcome) < rank(said.outcome) || self.wrong > said.wrong;
-        rank(self.outcome).is_some() && said.is_none_or(more)
+        let more = |said: NoticeState| self.outcome.rank() < said.outcome.rank() || self.wrong > said.wrong;
+        self.outcome.rank().is_some() && said.is_none_or(more)
     }
 }
 
@@ -59,7 +55,7 @@ impl EndedRecord<'_> {
     /// Returns true when the end says nothing that is to be sent, whatever became of the rest of the commit: it corrected
     /// a change by others, or it changed nothing and nobody heard of the commit.
     pub(in crate::history) fn says_nothing(self, is_heard_of: bool) -> bool {
-        let good = rank(self.outcome).is_none();
+        let good = self.outcome.rank().is_none();
         good && !says_something(self.trigger) || self.outcome == Outcome::Unchanged && !is_heard_of
     }
 }
@@ -77,7 +73,7 @@ pub(in crate::history) struct EndedRecord<'r> {
 impl EndedRecord<'_> {
     /// Returns the one of the two that ended worse.
     pub(in crate::history) fn worse(self, other: Self) -> Self {
-        let rank = |ended: Self| rank(ended.outcome).unwrap_or(usize::MAX);
+        let rank = |ended: Self| ended.outcome.rank().unwrap_or(usize::MAX);
         if rank(other) < rank(self) { other } else { self }
     }
 }
@@ -88,15 +84,10 @@ pub(in crate::history) fn says_something(trigger: &Trigger) -> bool {
     !matches!(trigger, Trigger::Drift(_) | Trigger::Autoscaler(_) | Trigger::Rebuilt)
 }
 
-/// Returns how bad an end is, 0 for the worst; `None` for one that is not bad.
-pub(in crate::history) fn rank(outcome: Outcome) -> Option<usize> {
-    WRONG.iter().position(|wrong| *wrong == outcome)
-}
-
 /// Returns the worst of these; else that a newer commit took the place of some; else that all is complete.
 fn worst(records: &[(i64, Outcome)]) -> Outcome {
     let outcomes = || records.iter().map(|(_, outcome)| *outcome);
-    let wrong = outcomes().filter_map(rank).min().map(|rank| WRONG[rank]);
+    let wrong = outcomes().filter_map(Outcome::rank).min().map(|rank| Outcome::WRONG[rank]);
     let superseded = || outcomes().find(|outcome| *outcome == Outcome::Superseded);
     wrong.or_else(superseded).unwrap_or(Outcome::Complete)
 }
@@ -107,7 +98,7 @@ pub(in crate::history) fn outcomes_of(newest: &[(i64, Outcome)]) -> (BTreeMap<Ou
     let mut wrong = Vec::new();
     for (number, outcome) in newest {
         *objects.entry(*outcome).or_default() += 1;
-        wrong.extend(rank(*outcome).map(|rank| (rank, *number)));
+        wrong.extend(outcome.rank().map(|rank| (rank, *number)));
     }
     wrong.sort_unstable();
     (objects, wrong.into_iter().map(|(_, number)| number).collect())

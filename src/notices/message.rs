@@ -240,7 +240,7 @@ fn of_outcome(
     let mut all_wrong = 0;
     for (outcome, count) in became.objects {
         *objects.entry(outcome.state()).or_default() += count;
-        if !matches!(event(outcome), NotifyEvent::Complete | NotifyEvent::Superseded) {
+        if outcome.rank().is_some() {
             all_wrong += count;
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::history::commit_notice::{EndedRecord, NoticeState, rank, says_something};
+use crate::history::commit_notice::{EndedRecord, NoticeState, says_something};
 use crate::history::sqlite::failure::Failure;
 use crate::history::sqlite::store::rows;
 use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
@@ -81,7 +81,7 @@ fn note_commit(
     if subject.is_open(connection)? {
         return subject.write_if_worse(connection, said, ended.outcome, at);
     }
-    let is_good = rank(ended.outcome).is_none();
+    let is_good = ended.outcome.rank().is_none();
     if is_good && said.is_some_and(|said| said.is_final && said.outcome == Outcome::Complete) {
         return Ok(());
     }

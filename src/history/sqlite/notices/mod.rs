@@ -147,6 +147,31 @@ impl History {
         })
     }
 
+    /// Returns when nothing of a commit was under way, as of the last notice of that which a receiver was sent; `None` if
+    /// it was sent none.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn settled_before(
+        &self,
+        receiver: &str,
+        source: &str,
+        commit: &CommitId,
+    ) -> Result<Option<Timestamp>, HistoryError> {
+        self.read("look when a commit had settled", |connection| {
+            let found = connection
+                .prepare_cached(
+                    "SELECT at FROM notices INDEXED BY notices_by_commit WHERE source = ?1 AND \"commit\" = ?2 AND kind = \
+                     'commit' AND final AND number <= coalesce((SELECT told FROM receivers WHERE name = ?3), 0) ORDER BY \
+                     number DESC LIMIT 1",
+                )?
+                .query_row(params![source, commit.as_str(), receiver], |row| rows::parsed(row, 0))
+                .optional()?;
+            Ok(found)
+        })
+    }
+
     /// Returns the outcome of a commit in a source, with the records of at most `limit` objects that went wrong.
     ///
     /// # Errors

@@ -71,6 +71,22 @@ impl Outcome {
         Outcome::Unknown,
     ];
 
+    /// The ends that are no good, the worst first.
+    pub const WRONG: [Outcome; 6] = [
+        Outcome::RollbackFailed,
+        Outcome::Failed,
+        Outcome::RolledBack,
+        Outcome::Rejected,
+        Outcome::Held,
+        Outcome::Skipped,
+    ];
+
+    /// Returns how bad an end is, 0 for the worst; `None` for one that is not bad.
+    #[must_use]
+    pub fn rank(self) -> Option<usize> {
+        Outcome::WRONG.iter().position(|wrong| *wrong == self)
+    }
+
     /// Returns true when it is final.
     #[must_use]
     pub fn is_final(self) -> bool {
