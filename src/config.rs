@@ -12,6 +12,7 @@ mod schema;
 mod secret_file;
 mod source;
 mod source_path;
+mod telemetry;
 mod weekly_times;
 mod window;
 
@@ -33,6 +34,7 @@ pub use source::{
     CredentialsConfig, Drift, HelmConfig, HookConfig, IgnoreConfig, OnFailure, Render, SetValue, SourceConfig,
 };
 pub use source_path::SourcePath;
+pub use telemetry::{CollectorUrl, TelemetryConfig};
 pub use weekly_times::{InvalidWeeklyTimes, WeeklyTimes};
 pub use window::{WindowConfig, WindowState};
 
@@ -66,6 +68,9 @@ pub struct Config {
     /// The measurements by Prometheus that a rollout can be judged by.
     #[serde(default)]
     pub analysis: Vec<AnalysisConfig>,
+    /// A trace of each commit, for a collector of OpenTelemetry.
+    #[serde(default)]
+    pub telemetry: TelemetryConfig,
 }
 
 /// The limits of all sources together.

@@ -43,7 +43,7 @@
 //! | [`history`] | the record of each manifest of each commit | one SQLite file |
 //! | [`daemon`] | the loop of each source, which joins the rooms above | the rooms above |
 //! | [`web`] | pages, JSON, metrics, `/healthz` and `/readyz` (`web/answer`) over HTTP, which change nothing; Git servers' webhooks, `POST /hooks/SOURCE` (`web/hooks`), which ask the daemon to look at a source | a socket, the history, the cluster, the mirrors |
-//! | [`notices`] | sends outcomes of commits to receivers elsewhere; `notices/receiver` repeats failed deliveries | the history, sockets to receivers |
+//! | [`notices`] | sends outcomes of commits to receivers elsewhere, and their traces to a collector; `notices/sender` repeats failed deliveries | the history, sockets to receivers |
 //! | [`cli`] | the commands, and the only room that prints; a command is a file or a folder of `cli/commands` | terminal, everything |
 //! | [`kube_rules`] | crate `kube-rules`: what an API server does to an object before it stores it: read, default, validate, warn, patch, apply; used by `minicluster` and by `belay check` | nothing: pure |
 //! | [`minicluster`] | crate: a small Kubernetes in one process; knows nothing of belay | its own store, a socket when asked |
@@ -153,11 +153,12 @@
 //! | pages for people, a file each (counts and rows with the most harmful first: `headline` `overview_rows` `workload_row`; commands: `next_step`; a canary: `canary_steps`; the objects around a workload: `related_objects`); their live change; diffs, the progress of rollouts, links to the forge | `src/web/pages`; `src/web/live`; `src/web/manifest_diff` `src/web/rollout_progress` `src/web/forge` |
 //! | JSON and its OpenAPI; metrics; which host names are answered | `src/web/api` `src/web/openapi`; `src/web/metrics`, counted in `src/telemetry/metrics` (read from their text: `src/web/metric_lines`); `src/web/hosts` |
 //! | webhooks: the look that they ask for, and whether their signature is right | `src/web/hooks` `src/web/hook_signature` |
-//! | messages to a receiver, again and again if one fails | `src/notices/receiver` (content: `src/notices/message`; by HTTP, mail, Slack, as a forge's commit status: `send` `mail` `slack` `forge`) |
+//! | messages to a recipient (`recipient`), again and again if one fails | `src/notices/sender` (to a receiver: `src/notices/receiver`; content: `src/notices/message`; by HTTP, mail, Slack, as a forge's commit status: `send` `mail` `slack` `forge`) |
+//! | the trace of a commit, for a collector of OpenTelemetry | `src/notices/collector` (spans: `src/notices/commit_trace`; their JSON: `src/notices/otlp`) |
 //! | to which addresses nothing is sent | `src/notices/lookup` (which are private: `src/notices/address`) |
 //! | a command | `src/cli/commands`; `belay simulate`'s most and fewest pods: `src/cli/commands/simulate/bounds` |
 //! | the object, revision or cluster that is meant; the embedded cluster of a command; tables, diffs and JSON that are printed | `src/cli/args` `src/cli/session`; `src/cli/session/embedded`; `src/cli/output` |
-//! | the configuration: a source's keys, which source waits for which, files with secrets, its JSON schema | `src/config/source` `src/config/order` `src/config/secret_file` `src/config/schema` |
+//! | the configuration: a source's keys, which source waits for which, files with secrets, the collector of traces, its JSON schema | `src/config/source` `src/config/order` `src/config/secret_file` `src/config/telemetry` `src/config/schema` |
 //! | the embedded API server: the stages of a write | `crates/minicluster/src/api/write`; rules of kinds: `crates/kube-rules/src/validate`; who owns which field, and conflicts of that: `crates/kube-rules/src/apply` (`update`); quotas (`quota`), ports (`services`), accounts of pods (`service_account`): `crates/minicluster/src/api/admission`; who may ask for it: `crates/minicluster/src/api/access`; what is stored, and its watches: `crates/minicluster/src/api/store` (from how far back: `resource_store`) |
 //! | the embedded controllers, a file or folder each | `crates/minicluster/src/controllers`; maxSurge and maxUnavailable: `crates/minicluster/src/controllers/deployment/sizes`; which pods go first: `crates/minicluster/src/controllers/replica_set/rank`; the objects that they see: `crates/minicluster/src/controllers/informer`, those with a pod template: `crates/minicluster/src/controllers/templated` |
 //! | the embedded kubelet: the behaviour of its pods | `crates/minicluster/src/kubelet/simulated_pod`; as told by annotations: `crates/minicluster/src/kubelet/fate/parse`; on which node a pod is put: `crates/minicluster/src/kubelet/scheduler` (may it be there: `filters`, where best: `scores`) |

@@ -35,6 +35,7 @@ pub fn reference() -> String {
         ("[limits]", "LimitsConfig"),
         ("[[notify]]", "NotifyConfig"),
         ("[[analysis]]", "AnalysisConfig"),
+        ("[telemetry]", "TelemetryConfig"),
     ];
     for (title, name) in sections {
         let section = &schema["$defs"][name];

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::address::Destination;
 use crate::secrets::Secrets;
+use crate::tls::read_authorities;
 
 /// A message on its way.
 #[derive(Clone)]
@@ -63,10 +65,27 @@ pub struct HttpAnswer {
     pub text: String,
 }
 
+/// The meaning of an answer for the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum AnswerVerdict {
+    /// It was taken.
+    Taken,
+    /// It will never be taken.
+    Refused,
+    /// It is to be sent again; with advice, where there is some.
+    Again(Option<String>),
+}
+
 /// The reason for which there was no answer. Never says the address but for its host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SendError(pub String);
+
+/// Returns the certificates of a `ca_file`.
+pub(super) fn authorities(ca_file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, SendError> {
+    let Some(file) = ca_file else { return Ok(Vec::new()) };
+    read_authorities(file).map_err(|why| SendError(format!("ca_file {}: {why}", file.display())))
+}
 
 /// The transport of messages to receivers.
 pub trait Post: Send + Sync + 'static {

@@ -111,9 +111,8 @@ fn description(state: CommitState, notification: &Notification) -> String {
 }
 
 /// Returns true when the status was as it should be already: GitLab refuses to make one pending that is.
-pub(super) fn was_so(kind: NotifyKind, state: CommitState, answer: &HttpAnswer) -> bool {
+pub(super) fn was_so(kind: NotifyKind, answer: &HttpAnswer) -> bool {
     kind == NotifyKind::Gitlab
-        && state == CommitState::Pending
         && answer.status == 400
         && answer.text.contains("Cannot transition status via :enqueue from :")
 }

@@ -1,180 +1,68 @@
-//! A receiver, and the task that sends to it: one message after another, with growing delays while it does not answer.
+//! A receiver of notices: which it wants, and the messages that it is sent.
 
-use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use lettre::message::Mailbox;
-use rustls::pki_types::CertificateDer;
-use sha2::{Digest as _, Sha256};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-use tracing::{Instrument as _, info_span, warn};
 
 use super::address::Destination;
-use super::delivery::{Delivery, HttpAnswer, MailRoute, Post, SendError};
+use super::delivery::{AnswerVerdict, Delivery, HttpAnswer, MailRoute, Post, SendError, authorities};
+use super::digest::digest;
 use super::forge::{self, CommitState};
 use super::links::Links;
 use super::mail;
-use super::message::{Notification, event};
+use super::message::{NoticeEvent, Notification, event};
+use super::recipient::{LOOK, Recipient, Settings, is_begun};
 use super::signature::signature;
 use super::slack;
-use crate::backoff::Backoff;
-use crate::clock::Clock;
 use crate::config::{NotifyConfig, NotifyEvent, NotifyKind, read_secret};
-use crate::history::{History, HistoryError, Notice, NoticeAbout, Pending};
+use crate::history::{HistoryError, Notice, NoticeAbout, Pending};
 use crate::secrets::Secrets;
 use crate::telemetry::{Metrics, NoticeLabels};
-use crate::tls::read_authorities;
 use belay_core::rollout::{CommitId, Outcome};
 
-/// The period between two searches of a receiver for new notices.
-const LOOK: Duration = Duration::from_secs(5);
-/// The same of a forge, which is notified at once of a beginning.
+/// The period between two searches for the notices of a forge, which is notified at once of a beginning.
 const LOOK_OF_FORGE: Duration = Duration::from_secs(1);
-/// The age of a notice at which it is sent: troubles of one moment are sent together.
-const SETTLES: Duration = Duration::from_secs(5);
-/// The longest wait, also if a receiver asks for a longer one.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// The waits after attempts in vain.
-pub(super) const IN_VAIN: Backoff = Backoff::between(Duration::from_secs(10), LONGEST_WAIT);
-/// The time for which a message is tried.
-const GIVES_UP: Duration = Duration::from_hours(24);
-/// The number of bytes of a message's id.
-const ID: usize = 16;
 
 /// One receiver.
 #[derive(Clone, Debug)]
 pub struct Receiver(NotifyConfig);
 
-/// The settings of a receiver.
-#[derive(Clone)]
-pub struct Settings {
-    /// The history with the notices.
-    pub history: History,
-    /// The time.
-    pub clock: Clock,
-    /// The counters of messages.
-    pub metrics: Metrics,
-    /// The links in messages.
-    pub links: Links,
-    /// The transport of messages to receivers.
-    pub post: Arc<dyn Post>,
-}
-
-/// Sends to all receivers until it is cancelled. Each has its own task: one that does not answer delays no other.
-pub async fn tell(receivers: Vec<NotifyConfig>, settings: Settings, stop: CancellationToken) {
-    let names: Vec<String> = receivers.iter().map(|receiver| receiver.name.clone()).collect();
-    while let Err(error) = settings.history.set_receivers(&names) {
-        warn!(%error, "failed to note who is told, trying again");
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK) => {}
-        }
-    }
-    let mut tasks = JoinSet::new();
-    for config in receivers {
-        settings.metrics.receiver(&config.name);
-        let span = info_span!("notify", receiver = config.name);
-        let told = Sender { receiver: Receiver(config), settings: settings.clone() };
-        let stop = stop.clone();
-        tasks.spawn(async move { stop.run_until_cancelled(told.run()).await }.instrument(span));
-    }
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(%error, "belay's own fault: the telling of a receiver panicked");
-        }
-    }
-}
-
-/// A receiver and its task.
-struct Sender {
-    receiver: Receiver,
-    settings: Settings,
-}
-
-impl Sender {
-    async fn run(self) {
-        loop {
-            let wait = self.next().await.unwrap_or_else(|error| {
-                warn!(%error, "failed to look what is to be told, trying again");
-                LOOK
-            });
-            tokio::time::sleep(wait).await;
-        }
-    }
-
-    /// Sends the next notice, if it is time, and returns the time until the next try.
-    async fn next(&self) -> Result<Duration, HistoryError> {
-        let Settings { history, clock, metrics, .. } = &self.settings;
-        let name = &self.receiver.0.name;
-        let Some(pending) = history.next_notice(name)? else { return Ok(self.look()) };
-        let notice = &pending.notice;
-        let age = age(notice.at, clock.now());
-        if age >= GIVES_UP {
-            warn!(about = about(notice), "given up after 24 h: the receiver is not told of it");
-            metrics.noticed(name, NoticeLabels::GivenUp);
-            history.notice_given_up(name, pending.last())?;
-            return Ok(Duration::ZERO);
-        }
-        // A clock that was set back is no reason to wait for longer.
-        let retry = pending.retry.map(|retry| until(clock.now(), retry)).filter(|wait| *wait <= LONGEST_WAIT);
-        // A notice that something has begun is sent at once.
-        let settles = if is_begun(notice) { Duration::ZERO } else { SETTLES };
-        let wait = retry.unwrap_or_default().max(settles.saturating_sub(age));
-        if !wait.is_zero() {
-            return Ok(wait.min(self.look()));
-        }
-        let wanted: Vec<&Notice> = pending.notices().filter(|notice| self.receiver.wants(notice)).collect();
-        let Some(notification) = Notification::read(history, &wanted)? else {
-            // It is not meant for this receiver, its records were forgotten, or the condition is over.
-            history.notice_told(name, pending.last())?;
-            return Ok(Duration::ZERO);
-        };
-        let delivery = delivery_id(name, &pending);
-        // Noted before it begins: a delivery that ends belay is not repeated at once after the next start.
-        history.notice_tried(name, after(clock.now(), IN_VAIN.wait_number(pending.attempts)))?;
-        let state = if is_begun(notice) { CommitState::Pending } else { CommitState::of(notification.event) };
-        let answer =
-            self.receiver.send(notification, state, delivery, &self.settings.links, &*self.settings.post).await;
-        let answer = answer.map(|answer| self.receiver.judged(state, answer));
-        self.heard(&pending, answer)
+impl Recipient for Receiver {
+    fn name(&self) -> &str {
+        &self.0.name
     }
 
     fn look(&self) -> Duration {
-        if self.receiver.is_forge() { LOOK_OF_FORGE } else { LOOK }
+        if self.is_forge() { LOOK_OF_FORGE } else { LOOK }
     }
 
-    /// Notes the answer.
-    fn heard(&self, pending: &Pending, answer: Result<HttpAnswer, SendError>) -> Result<Duration, HistoryError> {
-        let Settings { history, clock, metrics, .. } = &self.settings;
-        let (name, about) = (&self.receiver.0.name, about(&pending.notice));
-        let (why, retry_after) = match answer {
-            Ok(answer) if answer.is_taken() => {
-                metrics.noticed(name, NoticeLabels::Sent);
-                history.notice_told(name, pending.last())?;
-                return Ok(Duration::ZERO);
-            }
-            Ok(answer) if answer.is_refusal() => {
-                warn!(about, %answer, "given up: the receiver refuses the message");
-                metrics.noticed(name, NoticeLabels::GivenUp);
-                history.notice_told(name, pending.last())?;
-                return Ok(Duration::ZERO);
-            }
-            Ok(answer) => {
-                let advice = forge::advice(self.receiver.0.kind, answer.status);
-                let advice = advice.filter(|_| answer.retry_after.is_none()).map(|advice| format!("; {advice}"));
-                (format!("{answer}{}", advice.unwrap_or_default()), answer.retry_after)
-            }
-            Err(error) => (error.to_string(), None),
-        };
-        let wait = IN_VAIN.wait_number(pending.attempts).max(retry_after.unwrap_or_default()).min(LONGEST_WAIT);
-        warn!(about, why, retry_in = wait.as_secs(), "failed to tell the receiver, trying again");
-        metrics.noticed(name, NoticeLabels::Failed);
-        history.notice_not_told(name, after(clock.now(), wait))?;
-        Ok(LOOK)
+    fn message(
+        &self,
+        pending: &Pending,
+        settings: &Settings,
+    ) -> Result<Option<Result<Delivery, SendError>>, HistoryError> {
+        let wanted: Vec<&Notice> = pending.notices().filter(|notice| self.wants(notice)).collect();
+        let Some(mut notification) = Notification::read(&settings.history, &wanted)? else { return Ok(None) };
+        notification.delivery = delivery_id(&self.0.name, pending);
+        let state = state(pending, notification.event);
+        Ok(Some(self.addressed(notification, state, &settings.links)))
+    }
+
+    fn verdict(&self, pending: &Pending, answer: &HttpAnswer) -> AnswerVerdict {
+        if answer.is_taken() || is_begun(&pending.notice) && forge::was_so(self.0.kind, answer) {
+            return AnswerVerdict::Taken;
+        }
+        if answer.is_refusal() {
+            return AnswerVerdict::Refused;
+        }
+        let advice = forge::advice(self.0.kind, answer.status);
+        AnswerVerdict::Again(advice.filter(|_| answer.retry_after.is_none()).map(str::to_owned))
+    }
+
+    fn count(&self, metrics: &Metrics, result: NoticeLabels) {
+        metrics.noticed(&self.0.name, result);
     }
 }
 
@@ -191,8 +79,9 @@ impl Receiver {
     ///
     /// Fails when there is no answer, or a file can't be read.
     pub async fn try_out(&self, now: Timestamp, links: &Links, post: &dyn Post) -> Result<HttpAnswer, SendError> {
-        let id = digest(&[&self.0.name, "test", &now.to_string()]);
-        let mut answer = self.send(Notification::test(now), CommitState::Success, id, links, post).await?;
+        let delivery = digest(&[&self.0.name, "test", &now.to_string()]);
+        let notification = Notification { delivery, ..Notification::test(now) };
+        let mut answer = post.post(self.addressed(notification, CommitState::Success, links)?).await?;
         if self.0.kind.is_forge() && answer.is_taken() {
             // The forge's text about the repository is of no use.
             answer.text.clear();
@@ -207,14 +96,6 @@ impl Receiver {
     #[must_use]
     pub fn is_forge(&self) -> bool {
         self.0.kind.is_forge()
-    }
-
-    /// Turns an answer that only says that all is as it should be into one that takes the message.
-    fn judged(&self, state: CommitState, answer: HttpAnswer) -> HttpAnswer {
-        match forge::was_so(self.0.kind, state, &answer) {
-            true => HttpAnswer { status: 200, ..answer },
-            false => answer,
-        }
     }
 
     fn wants(&self, notice: &Notice) -> bool {
@@ -233,20 +114,17 @@ impl Receiver {
         told && fits && (sources.is_empty() || sources.contains(&notice.source))
     }
 
-    async fn send(
+    /// Returns a message with its links, on its way to the receiver.
+    fn addressed(
         &self,
         mut notification: Notification,
         state: CommitState,
-        delivery: String,
         links: &Links,
-        post: &dyn Post,
-    ) -> Result<HttpAnswer, SendError> {
-        notification.delivery = delivery;
+    ) -> Result<Delivery, SendError> {
         notification.receiver.clone_from(&self.0.name);
         links.add_to(&mut notification);
         let branch = notification.source.as_ref().and_then(|source| links.branches.get(source));
-        let delivery = self.delivery(&notification, state, branch.map(String::as_str))?;
-        post.post(delivery).await
+        self.delivery(&notification, state, branch.map(String::as_str))
     }
 
     fn delivery(
@@ -289,7 +167,7 @@ impl Receiver {
             headers
                 .push(("x-belay-signature-256", signature(signing.trim_end_matches(['\r', '\n']).as_bytes(), &body)));
         }
-        let (allow_private, authorities) = (self.0.allow_private, self.authorities()?);
+        let (allow_private, authorities) = (self.0.allow_private, authorities(self.0.ca_file.as_deref())?);
         Ok(Delivery { target, allow_private, headers, method, authorities, mail: None, secrets, body })
     }
 
@@ -312,17 +190,11 @@ impl Receiver {
             allow_private: *allow_private,
             headers: Vec::new(),
             method: Method::POST,
-            authorities: self.authorities()?,
+            authorities: authorities(self.0.ca_file.as_deref())?,
             mail: Some(route),
             secrets,
             body: mail::mail(notification, &from, &to)?,
         })
-    }
-
-    /// Returns the certificates of `ca_file`.
-    fn authorities(&self) -> Result<Vec<CertificateDer<'static>>, SendError> {
-        let Some(file) = &self.0.ca_file else { return Ok(Vec::new()) };
-        read_authorities(file).map_err(|why| SendError(format!("ca_file {}: {why}", file.display())))
     }
 
     fn address(&self) -> Result<String, SendError> {
@@ -334,24 +206,14 @@ impl Receiver {
     }
 }
 
-/// Returns true when a notice only says that a rollout has begun, which only forges are sent.
-fn is_begun(notice: &Notice) -> bool {
-    matches!(notice.about, NoticeAbout::Commit(_, Outcome::Planned))
+/// Returns the state of a commit that a forge is to show.
+fn state(pending: &Pending, event: NoticeEvent) -> CommitState {
+    if is_begun(&pending.notice) { CommitState::Pending } else { CommitState::of(event) }
 }
 
 /// Returns an address of mail, with or without a name.
 fn mailbox(text: &str) -> Result<Mailbox, SendError> {
     text.parse().map_err(|error| SendError(format!("{text:?} is no address of mail: {error}")))
-}
-
-/// Returns the subject of a notice, for the log.
-fn about(notice: &Notice) -> String {
-    match &notice.about {
-        NoticeAbout::Source(_) | NoticeAbout::Disagreement(_) => format!("source {}", notice.source),
-        NoticeAbout::Held(commit) => format!("hold of {}", commit.short()),
-        NoticeAbout::Past(commit, _) => format!("commits before {}", commit.short()),
-        NoticeAbout::Commit(commit, _) => format!("commit {}", commit.short()),
-    }
 }
 
 /// Returns the same for each attempt at a message, and for no other message.
@@ -362,29 +224,4 @@ fn delivery_id(receiver: &str, pending: &Pending) -> String {
     parts.push(notice.at.to_string());
     parts.extend(pending.together.last().map(|last| last.number.to_string()));
     digest(&parts.iter().map(String::as_str).collect::<Vec<_>>())
-}
-
-fn digest(parts: &[&str]) -> String {
-    let hash = Sha256::digest(parts.join("\n"));
-    hash.iter().take(ID).fold(String::new(), |mut text, byte| {
-        // Writing to a String can't fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Returns the age of something; zero if a clock was set back.
-fn age(at: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(at)).unwrap_or_default()
-}
-
-/// Returns the time when so long has passed.
-fn after(now: Timestamp, wait: Duration) -> Timestamp {
-    let then = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
-    then.unwrap_or(Timestamp::MAX)
-}
-
-/// Returns the time until then; zero if it is over.
-fn until(now: Timestamp, then: Timestamp) -> Duration {
-    Duration::try_from(then.duration_since(now)).unwrap_or_default()
 }

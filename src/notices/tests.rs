@@ -13,13 +13,15 @@ use serde_json::Value;
 
 mod hostile;
 mod mail;
+mod traces;
 
 use super::address::{Destination, is_public};
 use super::delivery::{HttpAnswer, SendError};
 use super::links::Links;
 use super::message::Notification;
-use super::receiver::{IN_VAIN, Receiver};
+use super::receiver::Receiver;
 use super::send::Http;
+use super::sender::IN_VAIN;
 use super::signature::signature;
 use super::slack;
 use crate::config::{Config, NotifyConfig};

@@ -38,6 +38,7 @@ struct Families {
     fetches: Counters<2>,
     requests: Counters<2>,
     notices: Counters<2>,
+    traces: Counters<1>,
     hooks: Counters<2>,
     configuration: Gauge,
 }
@@ -54,6 +55,7 @@ impl Default for Families {
             fetches: Family::default(),
             requests: Family::default(),
             notices: Family::default(),
+            traces: Family::default(),
             hooks: Family::default(),
             configuration,
         }
@@ -70,7 +72,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// The result of a message to a receiver.
+/// The result of a message to a receiver, or of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoticeLabels {
     /// The receiver has taken it.
@@ -209,6 +211,22 @@ impl Metrics {
         self.0.notices.get(&notice(receiver, noticed)).map_or(0, |counter| counter.get())
     }
 
+    /// Begins the counters of traces at 0.
+    pub fn collector(&self) {
+        NoticeLabels::ALL.into_iter().for_each(|result| drop(self.0.traces.get_or_create(&trace(result))));
+    }
+
+    /// Counts the result of a trace, or of an attempt to send one.
+    pub fn traced(&self, result: NoticeLabels) {
+        self.0.traces.get_or_create(&trace(result)).inc();
+    }
+
+    /// Returns how many traces, or attempts, ended so.
+    #[must_use]
+    pub fn traces(&self, result: NoticeLabels) -> u64 {
+        self.0.traces.get(&trace(result)).map_or(0, |counter| counter.get())
+    }
+
     /// Begins the counters of a source's hooks at 0.
     pub fn hook(&self, source: &str) {
         for hooked in Hooked::ALL {
@@ -229,8 +247,18 @@ impl Metrics {
 
     /// Registers them.
     pub fn register(&self, registry: &mut Registry) {
-        let Families { rollouts, durations, lead_times, corrections, fetches, requests, notices, hooks, configuration } =
-            &*self.0;
+        let Families {
+            rollouts,
+            durations,
+            lead_times,
+            corrections,
+            fetches,
+            requests,
+            notices,
+            traces,
+            hooks,
+            configuration,
+        } = &*self.0;
         registry.register(
             "belay_rollouts",
             "Rollouts that have ended since belay was started, by what set them off",
@@ -250,6 +278,7 @@ impl Metrics {
         registry.register("belay_fetches", "Looks at the repository, by how they ended", fetches.clone());
         registry.register("belay_api_requests", "Requests to the API server, by their answers", requests.clone());
         registry.register("belay_notices", "Messages to receivers of notices, by what became of them", notices.clone());
+        registry.register("belay_traces", "Traces of commits, by what became of them", traces.clone());
         registry.register("belay_hooks", "Requests to look at a source, by how they ended", hooks.clone());
         registry.register(
             "belay_config_last_reload_successful",
@@ -265,6 +294,10 @@ fn of_source(source: &str) -> MetricLabels<1> {
 
 fn notice(receiver: &str, noticed: NoticeLabels) -> MetricLabels<2> {
     [("receiver", receiver.to_owned()), ("result", noticed.word().to_owned())]
+}
+
+fn trace(result: NoticeLabels) -> MetricLabels<1> {
+    [("result", result.word().to_owned())]
 }
 
 fn hook(source: &str, hooked: Hooked) -> MetricLabels<2> {

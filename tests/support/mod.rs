@@ -10,6 +10,7 @@ pub mod habits;
 pub mod log;
 pub mod programs;
 pub mod prometheus;
+pub mod receivers;
 pub mod repository;
 pub mod snapshot;
 pub mod ssh_server;

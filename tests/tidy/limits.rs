@@ -113,6 +113,14 @@ const MANIFESTS: &[Row] = &[
         ],
     ),
     (
+        "a [trace]",
+        &[
+            "src/notices/collector.rs OBJECTS",
+            "src/notices/commit_trace.rs SPANS",
+            "src/notices/commit_trace.rs EVENTS",
+        ],
+    ),
+    (
         "a query of Prometheus",
         &[
             "src/prometheus/client.rs QUERY_TIMEOUT",
@@ -375,7 +383,7 @@ const SENTENCES: &[(&str, &str, &str)] = &[
     ("docs/security.md", "bounds on connections ({};", "src/web/mod.rs CONNECTIONS"),
     ("docs/security.md", "headers ({}, 5 s)", "src/web/mod.rs HEADER_BYTES"),
     ("docs/security.md", "(16 KiB, {}) and time", "src/web/mod.rs HEADER_TIMEOUT"),
-    ("docs/security.md", "not made again for {} after the next", "src/notices/receiver.rs IN_VAIN"),
+    ("docs/security.md", "not made again for {} after the next", "src/notices/sender.rs IN_VAIN"),
     (
         "docs/security.md",
         "Keys of Secrets that are longer than {} bytes",

@@ -109,7 +109,7 @@ fn tell(world: &World, forge: &Forge, kind: &str) -> Telling {
     let (history, clock, metrics) = (world.history().clone(), world.clock.clone(), world.metrics());
     let settings = Settings { history, clock, metrics, links, post: Arc::new(Http::new()) };
     let receivers = receiver(&world.repository.beside("token"), forge, kind);
-    let task = tokio::spawn(notices::tell(receivers, settings, stop.clone()));
+    let task = tokio::spawn(notices::tell(receivers, None, settings, stop.clone()));
     Telling { forge: forge.clone(), stop, task }
 }
 

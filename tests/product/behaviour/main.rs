@@ -99,6 +99,7 @@ mod the_number_of_pods_is_judged;
 mod the_page_of_a_workload;
 mod the_way_back_comes_to_its_end;
 mod the_world_is_waited_out;
+mod traces_follow_commits;
 mod two_sources_may_not_claim_one_object;
 mod waits_for_deletions_end;
 mod what_cannot_start_fails;

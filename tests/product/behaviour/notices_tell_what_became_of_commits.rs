@@ -2,87 +2,20 @@
 //! waits for them.
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use belay::config::{Config, NotifyConfig};
 use belay::daemon::note_lasting_trouble;
-use belay::notices::{self, Delivery, HttpAnswer, Links, Post, SendError, Settings};
+use belay::notices::{self, Links, Settings};
 use belay::telemetry::NoticeLabels;
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::schema::fits;
 use crate::support::daemon::{World, broken, deployment, image, path_of};
-
-/// The behaviour of a receiver.
-#[derive(Clone, Copy, PartialEq)]
-enum Temper {
-    Takes,
-    /// Answers so, with a wish when to be asked again, in seconds.
-    Says(u16, Option<u64>),
-    /// Is not there.
-    Away,
-    /// Takes the connection, and says nothing.
-    Silent,
-}
-
-/// Receivers by their hosts, and what they were sent.
-#[derive(Clone, Default)]
-struct Receivers(Arc<Mutex<Office>>);
-
-#[derive(Default)]
-struct Office {
-    tempers: BTreeMap<String, Temper>,
-    sent: Vec<Sent>,
-    clock: Option<belay::clock::Clock>,
-}
-
-#[derive(Clone, Debug)]
-struct Sent {
-    host: String,
-    at: Timestamp,
-    headers: BTreeMap<&'static str, String>,
-    body: Value,
-}
-
-impl Post for Receivers {
-    fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>> {
-        let mut office = self.0.lock().unwrap();
-        let host = delivery.host().to_owned();
-        let temper = office.tempers.get(&host).copied().unwrap_or(Temper::Takes);
-        let body = serde_json::from_slice(&delivery.body).unwrap();
-        let at = office.clock.as_ref().unwrap().now();
-        office.sent.push(Sent { host, at, headers: delivery.headers.into_iter().collect(), body });
-        Box::pin(async move {
-            let answer = |status, retry_after| Ok(HttpAnswer { status, retry_after, text: String::new() });
-            match temper {
-                Temper::Takes => answer(204, None),
-                Temper::Says(status, seconds) => answer(status, seconds.map(Duration::from_secs)),
-                Temper::Away => Err(SendError("connection refused".to_owned())),
-                Temper::Silent => std::future::pending().await,
-            }
-        })
-    }
-}
-
-impl Receivers {
-    fn set(&self, host: &str, temper: Temper) {
-        self.0.lock().unwrap().tempers.insert(host.to_owned(), temper);
-    }
-
-    fn sent(&self, host: &str) -> Vec<Sent> {
-        self.0.lock().unwrap().sent.iter().filter(|sent| sent.host == host).cloned().collect()
-    }
-
-    fn events(&self, host: &str) -> Vec<String> {
-        self.sent(host).iter().map(|sent| sent.headers["x-belay-event"].clone()).collect()
-    }
-}
+use crate::support::receivers::{Receivers, Sent, Temper};
 
 /// Receivers at `NAME.example`.
 fn hooks(names: &[&str]) -> Vec<NotifyConfig> {
@@ -107,7 +40,7 @@ struct Telling {
 impl Telling {
     /// Begins to tell what the daemon of this world writes down.
     fn begin(world: &World, post: &Receivers, receivers: Vec<NotifyConfig>) -> Telling {
-        post.0.lock().unwrap().clock = Some(world.clock.clone());
+        post.keep_time(&world.clock);
         let stop = CancellationToken::new();
         let links = Links {
             public_url: Some("https://belay.example.com/".to_owned()),
@@ -117,7 +50,7 @@ impl Telling {
         let (history, clock, metrics) = (world.history().clone(), world.clock.clone(), world.metrics());
         let settings = Settings { history, clock, metrics, links, post: Arc::new(post.clone()) };
         let lasting = note_lasting_trouble(world.listen(), world.history().clone(), world.clock.clone());
-        let task = tokio::spawn(notices::tell(receivers, settings, stop.clone()));
+        let task = tokio::spawn(notices::tell(receivers, None, settings, stop.clone()));
         Telling { post: post.clone(), stop, task, lasting: tokio::spawn(lasting) }
     }
 

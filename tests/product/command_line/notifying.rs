@@ -1,13 +1,17 @@
-//! `belay notify test`: one message, and what came back.
+//! `belay notify test`: one message, and what came back. And what a running belay sends.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::run;
+use crate::fixture::Fixture;
+use crate::program::{Running, belay, run};
+use crate::support::daemon::config_map;
 
 /// Returns a receiver that answers each message so, and what it is sent: headers and body.
 fn receiver(answer: &'static str) -> (u16, Receiver<(String, Value)>) {
@@ -30,6 +34,39 @@ fn receiver(answer: &'static str) -> (u16, Receiver<(String, Value)>) {
         }
     });
     (port, sent)
+}
+
+/// The trace of a commit arrives where `[telemetry]` says, with the token; nothing else is known of either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_is_traced_by_a_running_belay() {
+    let mut stage = Fixture::new().await;
+    let commit = stage.repository.commit_file("web.yaml", &config_map("web", "1"), "First version");
+    stage.repository.push();
+    let (port, sent) = receiver("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
+    let home = stage.home.path();
+    std::fs::write(home.join("token"), "token-1\n").unwrap();
+    let (repository, token) = (stage.repository.path(), home.join("token"));
+    let config = format!(
+        "[[source]]\nname = \"shop\"\nrepository = {repository:?}\n[telemetry]\notlp = \"http://127.0.0.1:{port}/path-1\"\n\
+         token_file = {token:?}\n"
+    );
+    std::fs::write(home.join("belay.toml"), config).unwrap();
+    let mut command = belay(home);
+    command.args(["run", "--config", "belay.toml"]).args(stage.globals());
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(home.join("log")).unwrap());
+    let mut running = Running(command.spawn().unwrap());
+    let (head, body) = sent.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{}", stage.log()));
+    assert!(head.starts_with("POST /path-1/v1/traces ") && head.contains("authorization: Bearer token-1"), "{head}");
+    let of_resource = &body["resourceSpans"][0]["resource"]["attributes"];
+    assert!(of_resource.to_string().contains(&commit), "{of_resource}");
+    let spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
+    let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["commit shop", "fetch", "plan", "apply ConfigMap default/web"]);
+    let root = &spans[0];
+    assert_eq!((&root["status"]["code"], &root["parentSpanId"]), (&1.into(), &Value::Null));
+    running.signal("-TERM");
+    assert!(running.ended().await.is_some_and(|ended| ended.success()), "{}", stage.log());
+    assert!(!stage.log().contains("token-1") && !stage.log().contains("path-1"), "{}", stage.log());
 }
 
 fn configure(home: &Path, notify: &str) -> String {

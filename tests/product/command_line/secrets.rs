@@ -336,6 +336,8 @@ fn write_files(world: &World) {
         &format!("[[source]]\nrepository = \"https://git.example.com/a.git\"\ntoken = \"{token}\"\n"),
     );
     world.write("url.toml", &format!("[[source]]\nrepository = \"https://ada:{token}@git.example.com/a.git\"\n"));
+    let collector = format!("[telemetry]\notlp = \"https://ada:{token}@collector.example.com\"\n");
+    world.write("collector.toml", &format!("[[source]]\nrepository = \"a\"\n{collector}"));
     world.write("syntax.toml", &format!("[[source]]\nrepository = \"https://ada:{token}@git.example.com/a.git\n"));
     world.write("type.toml", &format!("[[source]]\nrepository = \"a\"\n[source.credentials]\ntoken_file = [\"{token}\"]\nusername = {{a = \"{token}\"}}\n"));
     let receiver = |rest: &str| format!("[[source]]\nrepository = \"a\"\n[[notify]]\nname = \"ops\"\n{rest}\n");

@@ -81,6 +81,8 @@ fn unreadable(config: &Config) -> Vec<String> {
         read(&of, "password_file", analysis.password_file.as_deref(), secret);
         read(&of, "ca_file", analysis.ca_file.as_deref(), readable);
     }
+    read("telemetry", "token_file", config.telemetry.token_file.as_deref(), secret);
+    read("telemetry", "ca_file", config.telemetry.ca_file.as_deref(), readable);
     read("render", "kustomize", config.render.kustomize.as_deref(), readable);
     read("render", "helm", config.render.helm.as_deref(), readable);
     read("state", "dir", config.state.dir.as_deref(), folder);

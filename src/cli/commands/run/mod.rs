@@ -29,8 +29,8 @@ use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::config::{
-    self, ClusterConfig, Config, ConfigError, LimitsConfig, RenderConfig, SourceConfig, Span, StateConfig, WebConfig,
-    read_config_text,
+    self, ClusterConfig, Config, ConfigError, LimitsConfig, RenderConfig, SourceConfig, Span, StateConfig,
+    TelemetryConfig, WebConfig, read_config_text,
 };
 use crate::daemon::{Daemon, LookRequest, Pruning, answer_commands};
 use crate::git::Location;
@@ -132,7 +132,13 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         connections,
         reloads,
         shown,
-        receivers: Receivers { status: status.clone(), metrics: daemon.metrics(), history, clock },
+        receivers: Receivers {
+            status: status.clone(),
+            metrics: daemon.metrics(),
+            history,
+            clock,
+            instance: identity.name.clone(),
+        },
         systemd: systemd.clone(),
     };
     let reloading = tokio::spawn(reloader.run(config.clone(), stop.clone()));
@@ -237,6 +243,15 @@ fn branches(config: &Config) -> BTreeMap<String, String> {
     followed.map(|source| (source.name.clone(), source.branch.clone())).collect()
 }
 
+/// Returns the URLs of the repositories that have one, without credentials, by the names of their sources.
+fn repositories(config: &Config) -> BTreeMap<String, String> {
+    let url = |source: &SourceConfig| {
+        let location: Location = source.repository.parse().ok()?;
+        location.origin().map(|_| (source.name.clone(), location.to_string()))
+    };
+    config.source.iter().filter_map(url).collect()
+}
+
 /// Returns the clusters of sources, by the names of those.
 fn clusters(sources: &[(SourceConfig, Cluster)]) -> BTreeMap<String, Cluster> {
     sources.iter().map(|(source, cluster)| (source.name.clone(), cluster.clone())).collect()
@@ -338,6 +353,7 @@ fn read_config(args: &Args) -> anyhow::Result<Config> {
             render: RenderConfig::default(),
             notify: Vec::new(),
             analysis: Vec::new(),
+            telemetry: TelemetryConfig::default(),
         });
     }
     read_file(args.config.as_deref())

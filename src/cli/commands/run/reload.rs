@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{Connections, branches, clusters, commit_urls, read_file, shown_sources};
+use super::{Connections, branches, clusters, commit_urls, read_file, repositories, shown_sources};
 use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::daemon::{Reload, Status, note_lasting_trouble};
 use crate::history::History;
-use crate::notices::{self, Http, Links, Settings};
+use crate::notices::{self, Collector, Http, Links, Settings};
 use crate::telemetry::{Metrics, Systemd};
 use crate::web::ShownSources;
 
@@ -150,6 +150,8 @@ pub(super) struct Receivers {
     pub metrics: Metrics,
     pub history: History,
     pub clock: Clock,
+    /// The name of this daemon, which its traces have.
+    pub instance: String,
 }
 
 /// Notices that are being sent.
@@ -165,6 +167,7 @@ impl Receivers {
         let links = Links { public_url, commit_urls: commit_urls(config), branches: branches(config) };
         let (history, clock, metrics) = (self.history.clone(), self.clock.clone(), self.metrics.clone());
         let receivers = config.notify.clone();
+        let collector = Collector::new(&config.telemetry, self.instance.clone(), repositories(config));
         let lasting = note_lasting_trouble(self.status.clone(), history.clone(), clock.clone());
         let stop = CancellationToken::new();
         let until = stop.clone();
@@ -175,7 +178,8 @@ impl Receivers {
             }
             // Also if there are none: those that there were are forgotten.
             let post = Arc::new(Http::new());
-            notices::tell(receivers, Settings { history, clock, metrics, links, post }, until).await;
+            let settings = Settings { history, clock, metrics, links, post };
+            notices::tell(receivers, collector, settings, until).await;
         });
         Sending { stop, task }
     }
