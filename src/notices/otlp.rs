@@ -13,7 +13,7 @@ const NAME: &str = "belay";
 /// Returns the body of a request that exports a trace; `resource` is what all of its spans have in common.
 pub(super) fn export_request(trace: &str, spans: &[TraceSpan], resource: SpanAttributes) -> Value {
     let version = env!("CARGO_PKG_VERSION");
-    let own = vec![("service.name", json!(NAME)), ("service.version", json!(version))];
+    let own = [("service.name", json!(NAME)), ("service.version", json!(version))];
     let resource: Vec<Value> = own.iter().chain(&resource).map(attribute).collect();
     let spans: Vec<Value> = spans.iter().map(|one| span(trace, one)).collect();
     json!({"resourceSpans": [{

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::{answering, file};
 use crate::config::Config;
@@ -174,85 +175,32 @@ fn a_trace_is_bounded_and_its_times_are_in_order() {
 fn a_span_is_json_as_otlp_has_it() {
     let spans = settled().spans();
     let body = export_request("0123456789abcdef0123456789abcdef", &spans[..1], vec![("vcs.ref.type", "branch".into())]);
-    expect![[r#"
-        {
-          "resourceSpans": [
-            {
-              "resource": {
-                "attributes": [
-                  {
-                    "key": "service.name",
-                    "value": {
-                      "stringValue": "belay"
-                    }
-                  },
-                  {
-                    "key": "service.version",
-                    "value": {
-                      "stringValue": "0.1.0"
-                    }
-                  },
-                  {
-                    "key": "vcs.ref.type",
-                    "value": {
-                      "stringValue": "branch"
-                    }
-                  }
-                ]
-              },
-              "scopeSpans": [
-                {
-                  "scope": {
-                    "name": "belay",
-                    "version": "0.1.0"
-                  },
-                  "spans": [
-                    {
-                      "attributes": [
-                        {
-                          "key": "belay.source",
-                          "value": {
-                            "stringValue": "shop"
-                          }
-                        },
-                        {
-                          "key": "belay.outcome",
-                          "value": {
-                            "stringValue": "rolled-back"
-                          }
-                        },
-                        {
-                          "key": "belay.objects",
-                          "value": {
-                            "intValue": "2"
-                          }
-                        },
-                        {
-                          "key": "belay.commit.subject",
-                          "value": {
-                            "stringValue": "Faster images"
-                          }
-                        }
-                      ],
-                      "endTimeUnixNano": "1767225700000000000",
-                      "events": [],
-                      "kind": 1,
-                      "name": "commit shop",
-                      "spanId": "47d07ead9f7a4b42",
-                      "startTimeUnixNano": "1767225600000000000",
-                      "status": {
-                        "code": 2,
-                        "message": "rolled-back: a new pod crashes: exit code 3"
-                      },
-                      "traceId": "0123456789abcdef0123456789abcdef"
-                    }
-                  ]
-                }
-              ]
-            }
-          ]
-        }"#]]
-    .assert_eq(&serde_json::to_string_pretty(&body).unwrap());
+    let text = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+    let version = env!("CARGO_PKG_VERSION");
+    let span = json!({
+        "traceId": "0123456789abcdef0123456789abcdef",
+        "spanId": "47d07ead9f7a4b42",
+        "name": "commit shop",
+        "kind": 1,
+        "startTimeUnixNano": "1767225600000000000",
+        "endTimeUnixNano": "1767225700000000000",
+        "attributes": [
+            text("belay.source", "shop"),
+            text("belay.outcome", "rolled-back"),
+            {"key": "belay.objects", "value": {"intValue": "2"}},
+            text("belay.commit.subject", "Faster images"),
+        ],
+        "events": [],
+        "status": {"code": 2, "message": "rolled-back: a new pod crashes: exit code 3"},
+    });
+    let resource = [text("service.name", "belay"), text("service.version", version), text("vcs.ref.type", "branch")];
+    let scope = json!({"name": "belay", "version": version});
+    let scoped = json!({"scope": scope, "spans": [span]});
+    assert_eq!(body, json!({"resourceSpans": [{"resource": {"attributes": resource}, "scopeSpans": [scoped]}]}));
+    let child = export_request("0123456789abcdef0123456789abcdef", &spans[3..4], Vec::new());
+    let child = &child["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+    assert_eq!(child["parentSpanId"], "47d07ead9f7a4b42");
+    assert_eq!(child["events"][0], json!({"timeUnixNano": "1767225606000000000", "name": "applying"}));
 }
 
 #[test]

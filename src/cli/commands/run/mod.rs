@@ -132,13 +132,7 @@ pub(in crate::cli) async fn run(globals: &Globals, args: Args) -> anyhow::Result
         connections,
         reloads,
         shown,
-        receivers: Receivers {
-            status: status.clone(),
-            metrics: daemon.metrics(),
-            history,
-            clock,
-            instance: identity.name.clone(),
-        },
+        receivers: Receivers::new(&daemon, history, clock, identity.name.clone()),
         systemd: systemd.clone(),
     };
     let reloading = tokio::spawn(reloader.run(config.clone(), stop.clone()));

@@ -14,7 +14,7 @@ use super::{Connections, branches, clusters, commit_urls, read_file, repositorie
 use crate::cli::session::signals;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::daemon::{Reload, Status, note_lasting_trouble};
+use crate::daemon::{Daemon, Reload, Status, note_lasting_trouble};
 use crate::history::History;
 use crate::notices::{self, Collector, Http, Links, Settings};
 use crate::telemetry::{Metrics, Systemd};
@@ -146,12 +146,12 @@ impl ConfigFile {
 
 /// The facts that notices are sent by, apart from the configuration.
 pub(super) struct Receivers {
-    pub status: watch::Receiver<Status>,
-    pub metrics: Metrics,
-    pub history: History,
-    pub clock: Clock,
+    status: watch::Receiver<Status>,
+    metrics: Metrics,
+    history: History,
+    clock: Clock,
     /// The name of this daemon, which its traces have.
-    pub instance: String,
+    instance: String,
 }
 
 /// Notices that are being sent.
@@ -161,6 +161,11 @@ struct Sending {
 }
 
 impl Receivers {
+    /// Returns what is known of a daemon with this name.
+    pub fn new(daemon: &Daemon, history: History, clock: Clock, instance: String) -> Receivers {
+        Receivers { status: daemon.status(), metrics: daemon.metrics(), history, clock, instance }
+    }
+
     /// Sends notices of commits to the receivers of a configuration.
     fn send(&self, config: &Config) -> Sending {
         let public_url = config.web.public_url.clone();
