@@ -9,12 +9,12 @@ use super::answers::{SourceAnswer, TroubleAnswer, WorkloadAnswer};
 use super::row_cause::read_causes;
 use super::step_details::waits_for;
 use crate::history::{
-    HeldStatus, History, HistoryError, ObjectStanding, PublishedRollout, PublishedSource, Query, SourceStanding,
+    Drifted, HeldStatus, History, HistoryError, ObjectStanding, PublishedRollout, PublishedSource, SourceStanding,
 };
 use belay_core::manifest::{ObjectKey, Place};
 use belay_core::rollout::health::Standing;
 use belay_core::rollout::{
-    CommitId, GRACE, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, ReasonCode, Record, Workload, short_cause,
+    CommitId, GRACE, LiveWorkload, ObjectFacts, ObjectState, Outcome, Reason, Record, Workload, short_cause,
 };
 
 /// The facts about each source that is followed.
@@ -288,16 +288,19 @@ impl Open {
 /// drift that is left alone.
 pub fn refine(history: &History, rows: &mut [WorkloadAnswer]) {
     read_causes(history, rows);
-    for row in rows.iter_mut().filter(|row| row.state == ObjectState::Held) {
-        if let Ok(Some(message)) = held_again(history, &row.source, &row.object) {
-            row.cause = Some(short_cause(&message, None));
-            row.message = message;
-        }
-    }
     let sources: BTreeSet<String> = rows.iter().map(|row| row.source.clone()).collect();
     for source in sources {
-        for drifted in history.drifts(&source).unwrap_or_default() {
-            if let Some(row) = rows.iter_mut().find(|row| row.source == source && row.object == drifted.object) {
+        let held = rows.iter().filter(|row| row.source == source && row.state == ObjectState::Held);
+        let mut held_again = history.held_again(&source, held.map(|row| &row.object)).unwrap_or_default();
+        let drifts = history.drifts(&source).unwrap_or_default().into_iter();
+        let mut drifts: BTreeMap<ObjectKey, Drifted> =
+            drifts.map(|drifted| (drifted.object.clone(), drifted)).collect();
+        for row in rows.iter_mut().filter(|row| row.source == source) {
+            if let Some(message) = held_again.remove(&row.object) {
+                row.cause = Some(short_cause(&message, None));
+                row.message = message;
+            }
+            if let Some(drifted) = drifts.remove(&row.object) {
                 row.message = format!("changed by {}, and left so, as configured", drifted.by);
                 row.since = Some(drifted.since);
                 row.drifted_by = Some(drifted.by);
@@ -314,18 +317,6 @@ pub fn told(place: Option<&Place>, reason: Option<&Reason>) -> String {
         Some(place) if !message.starts_with(&*place.path) => format!("{place}: {message}"),
         _ => message.to_owned(),
     }
-}
-
-/// Returns the newest record's reason of a held object, if a newer commit has gone back to the held manifest.
-///
-/// # Errors
-///
-/// When the file can't be read.
-pub fn held_again(history: &History, source: &str, key: &ObjectKey) -> Result<Option<String>, HistoryError> {
-    let newest = Query { limit: Some(1), ..Query::of(source, key) };
-    let newest = history.records(&newest)?.into_iter().next();
-    let again = newest.filter(|record| record.outcome == Outcome::Held).and_then(|record| record.reason);
-    Ok(again.filter(|reason| reason.code == ReasonCode::HeldAgain).map(|reason| reason.message))
 }
 
 impl WorkloadAnswer {

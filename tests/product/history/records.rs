@@ -208,6 +208,31 @@ fn commits_are_known_with_the_head_they_came_with() {
 }
 
 #[test]
+fn objects_that_are_held_again_are_found_in_one_question() {
+    let (_folder, history) = open();
+    let again = |code: ReasonCode, message: &str| Some(Reason::new(code, message));
+    let held = |number: u64, name: &str, reason: Option<Reason>| {
+        let new = Record { outcome: Outcome::Held, reason, ..record(number, deployment(name), at(10)) };
+        history.begin("shop", &commit_id(number), &[new], at(10)).unwrap();
+    };
+    held(1, "web", again(ReasonCode::HeldAgain, "held again by 1"));
+    held(2, "api", again(ReasonCode::Held, "held"));
+    held(3, "old", again(ReasonCode::HeldAgain, "held again by 3"));
+    recorded(&history, 4, "old", Outcome::Complete, 20);
+    held(5, "jobs", again(ReasonCode::HeldAgain, "held again by 5"));
+    let keys = ["web", "api", "old", "none"].map(deployment);
+    let found = history.held_again("shop", keys.iter()).unwrap();
+    assert_eq!(found, [(deployment("web"), "held again by 1".to_owned())].into());
+    assert!(history.held_again("site", keys.iter()).unwrap().is_empty());
+    assert!(history.held_again("shop", [].iter()).unwrap().is_empty());
+    // A size that an autoscaler has set says nothing of the hold.
+    let scaler = Trigger::Autoscaler(deployment("web"));
+    let scaled = Record { trigger: scaler, ..record(1, deployment("web"), at(30)) };
+    history.begin("shop", &commit_id(5), &[scaled], at(30)).unwrap();
+    assert_eq!(history.held_again("shop", keys.iter()).unwrap(), found);
+}
+
+#[test]
 fn the_last_good_one_is_complete_and_has_not_failed_since() {
     let (_folder, history) = open();
     let web = deployment("web");

@@ -155,6 +155,8 @@ fn no_question_goes_through_everything() {
     meter.within("digits", 500, || history.resolve(&id(5).as_str()[..8])).unwrap();
     meter.within("arrivals", 200, || history.arrivals(&id(5))).unwrap();
     meter.within("rebuilt", 200, || history.rebuilt("shop")).unwrap();
+    let keys = [object(8), object(9)];
+    meter.within("held again", 1000, || history.held_again("shop", keys.iter())).unwrap();
     meter.within("followed", 200, || history.followed()).unwrap();
     meter.within("drifts", 200, || history.drifts("shop")).unwrap();
     let undo = Trigger::UndoByHand(String::new());

@@ -1,5 +1,7 @@
 //! The questions of people and of the daemon: records by commit, workload, author, time and outcome.
 
+use std::collections::BTreeMap;
+
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 
@@ -9,7 +11,7 @@ use crate::history::sqlite::failure::Failure;
 use crate::history::sqlite::store::file::History;
 use crate::history::sqlite::store::rows;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{Commit, CommitId, Outcome, Person, Record, RecordId, Step};
+use belay_core::rollout::{Commit, CommitId, Outcome, Person, ReasonCode, Record, RecordId, Step};
 
 /// The number of candidates that are named when digits fit several commits.
 const CANDIDATES: i64 = 20;
@@ -46,6 +48,29 @@ impl History {
             let values = params![source, name, kind, group, namespace];
             let found = statement.query_row(values, rows::record).optional()?;
             Ok(completed(connection, found.into_iter().collect())?.pop())
+        })
+    }
+
+    /// Returns the reasons of these objects whose newest record says that a newer commit has gone back to their held manifest.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be read.
+    pub fn held_again<'k>(
+        &self,
+        source: &str,
+        objects: impl Iterator<Item = &'k ObjectKey>,
+    ) -> Result<BTreeMap<ObjectKey, String>, HistoryError> {
+        let key = |key: &'k ObjectKey| (&key.group, &key.kind, &key.namespace, &key.name);
+        let keys: Vec<_> = objects.map(key).collect();
+        if keys.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        self.read("look what is held again", |connection| {
+            let mut statement = connection.prepare_cached(&format!("{HELD_AGAIN} AND {OWN} {LAST_BEGUN}"))?;
+            let values = params![source, rows::json(&keys), ReasonCode::HeldAgain.as_str()];
+            let found = statement.query_map(values, |row| Ok((rows::object(row, 0)?, row.get(4)?)))?;
+            Ok(found.collect::<Result<_, _>>()?)
         })
     }
 
@@ -162,6 +187,13 @@ const NEWEST: &str = "WHERE records.source = ?1 AND records.name = ?2 AND record
                       records.namespace IS ?5 AND (\"trigger\" <> 'autoscaler' AND (\"trigger\" <> 'restart' OR who IS \
                       NULL)) ORDER BY records.number DESC LIMIT 1";
 const OWN: &str = "(\"trigger\" <> 'autoscaler' AND (\"trigger\" <> 'restart' OR who IS NULL))";
+/// Selects the newest records of the objects in a list, as JSON, that are held again. The conditions of their records follow.
+const HELD_AGAIN: &str = "SELECT newest.\"group\", newest.kind, newest.namespace, newest.name, newest.message FROM json_each(?2) \
+                          AS listed CROSS JOIN records AS newest WHERE newest.outcome = 'held' AND newest.reason = ?3 AND \
+                          newest.number = (SELECT records.number FROM records INDEXED BY records_by_name WHERE records.source = \
+                          ?1 AND records.\"group\" = listed.value ->> 0 AND records.kind = listed.value ->> 1 AND \
+                          records.namespace IS listed.value ->> 2 AND records.name = listed.value ->> 3";
+const LAST_BEGUN: &str = "ORDER BY records.started DESC, records.number DESC LIMIT 1)";
 const OPEN: &str = "WHERE source = ? AND ended IS NULL ORDER BY number";
 // A rebuilt record belongs to no head.
 const RECORDED: &str = "SELECT head FROM plans WHERE source = ? AND head <> '' ORDER BY number DESC LIMIT 1";
