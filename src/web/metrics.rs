@@ -306,6 +306,7 @@ mod tests {
         counted.source("shop", &Trigger::WORDS);
         counted.requested("GET", Some(200));
         counted.receiver("ops");
+        counted.collector();
         counted.hook("shop");
         let text = prometheus(&text(held(), &counted));
         let told: BTreeSet<&str> =

@@ -86,17 +86,12 @@ fn line(span: &TraceSpan) -> String {
     let seconds = |time: Timestamp| time.as_second() - at(0).as_second();
     let attributes: Vec<String> = span.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let events: Vec<String> = span.events.iter().map(|(time, name)| format!("{name} {} s", seconds(*time))).collect();
-    format!(
-        "{} < {}: {} {}-{} s {:?}\n  {}\n  [{}]\n",
-        span.id,
-        span.parent.as_deref().unwrap_or("none"),
-        span.name,
-        seconds(span.start),
-        seconds(span.end),
-        span.status,
-        attributes.join(" "),
-        events.join(", "),
-    )
+    let parent = span.parent.as_deref().unwrap_or("none");
+    let (from, to) = (seconds(span.start), seconds(span.end));
+    let first = format!("{} < {parent}: {} {from}-{to} s {:?}", span.id, span.name, span.status);
+    let details = [attributes.join(" "), events.join(", ")].into_iter().filter(|details| !details.is_empty());
+    let details: String = details.map(|details| format!("  {details}\n")).collect();
+    format!("{first}\n{details}")
 }
 
 #[test]
@@ -105,31 +100,21 @@ fn the_spans_of_a_commit_follow_from_its_records() {
     expect![[r#"
         47d07ead9f7a4b42 < none: commit shop 0-100 s Error("rolled-back: a new pod crashes: exit code 3")
           belay.source="shop" belay.outcome="rolled-back" belay.objects=2 belay.commit.subject="Faster images"
-          []
         cb30e9eb059e0cfe < 47d07ead9f7a4b42: fetch 0-1 s Unset
-  
-          []
         4e4753cf3e13df1c < 47d07ead9f7a4b42: plan 1-5 s Unset
-  
-          []
         22256455584a2e85 < 47d07ead9f7a4b42: rollout Deployment shop/web 5-100 s Error("rolled-back: a new pod crashes: exit code 3")
           k8s.namespace.name="shop" k8s.deployment.name="web" belay.object.kind="Deployment" belay.outcome="rolled-back" belay.trigger="commit" belay.reason="CanaryFailed" belay.revision=7
-          [applying 6 s, applied 7 s, verdict 80 s, evidence saved 80 s, went back 82 s]
+          applying 6 s, applied 7 s, verdict 80 s, evidence saved 80 s, went back 82 s
         56a872de987a84f5 < 47d07ead9f7a4b42: apply ConfigMap shop/settings 5-6 s Ok
           k8s.namespace.name="shop" belay.object.name="settings" belay.object.kind="ConfigMap" belay.outcome="complete" belay.trigger="commit"
-          []
         a6d6afd7d1075c26 < 22256455584a2e85: canary 6-10 s Ok
           belay.step="canary step 1 of 2: 1 new pod"
-          []
         5e3a5140fc0ea7cc < 22256455584a2e85: bake 10-70 s Ok
           belay.step="watched until 00:01:10"
-          []
         6cb7defd3cbfec67 < 22256455584a2e85: canary 70-80 s Error("")
           belay.step="canary step 2 of 2: 2 new pods"
-          []
         ab77137f26c98ceb < 22256455584a2e85: rollback 81-100 s Ok
           belay.step="to revision 6"
-          []
     "#]].assert_eq(&text);
 }
 
