@@ -80,7 +80,8 @@ impl EndedRecord<'_> {
 
 /// Returns true when a good end with this trigger says anything of its commit: nothing if belay corrected a change by
 /// others.
-pub(in crate::history) fn says_something(trigger: &Trigger) -> bool {
+#[must_use]
+pub fn says_something(trigger: &Trigger) -> bool {
     !matches!(trigger, Trigger::Drift(_) | Trigger::Autoscaler(_) | Trigger::Rebuilt)
 }
 

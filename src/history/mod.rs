@@ -32,6 +32,7 @@ mod templates;
 mod timeline;
 
 pub use baselines::{JudgedBake, JudgedBaseline, JudgedWrite};
+pub use commit_notice::says_something;
 pub use drift::Drifted;
 pub use entry::{HistoryEntry, Update};
 pub use error::HistoryError;

@@ -12,10 +12,10 @@ use super::delivery::{AnswerVerdict, Delivery, HttpAnswer, SendError, authoritie
 use super::otlp::{export_request, rejected_spans};
 use super::recipient::{Recipient, Settings};
 use crate::config::{CollectorUrl, TelemetryConfig, read_secret};
-use crate::history::{History, HistoryError, NoticeAbout, Pending, Query};
+use crate::history::{History, HistoryError, NoticeAbout, Pending, Query, says_something};
 use crate::secrets::Secrets;
 use crate::telemetry::{Metrics, NoticeLabels};
-use belay_core::rollout::{CommitId, Outcome, Record, Step, Trigger};
+use belay_core::rollout::{CommitId, Outcome, Record, Step};
 
 /// The name under which the history remembers what was sent. No receiver can have it: it has a space in it.
 const NAME: &str = "telemetry otlp";
@@ -166,12 +166,8 @@ fn records(history: &History, source: &str, commit: &CommitId) -> Result<Vec<Rec
     let mut found = history.records(&Query { outcomes: wrong, ..of_commit.clone() })?;
     found.sort_by_key(|record| record.outcome.rank());
     found.extend(history.records(&Query { outcomes: others, ..of_commit })?);
+    let says_something = |record: &Record| record.outcome.rank().is_some() || says_something(&record.trigger);
     found.retain(|record| record.ended.is_some() && says_something(record));
     found.truncate(OBJECTS as usize);
     Ok(found)
-}
-
-fn says_something(record: &Record) -> bool {
-    record.outcome.rank().is_some()
-        || !matches!(record.trigger, Trigger::Drift(_) | Trigger::Autoscaler(_) | Trigger::Rebuilt)
 }
