@@ -9,19 +9,18 @@ use serde_json::{Value, json};
 
 use crate::jobs_run_once::job;
 use crate::support::canary::{ask, until_step, web};
-use crate::support::daemon::{World, deployment, image, path_of, short};
+use crate::support::daemon::{World, config_map, deployment, image, path_of, short};
 use crate::support::prometheus::analyses;
 
 const WEB: &str = "Deployment default/web";
 const JOBS: &str = "apis/batch/v1/namespaces/default/jobs";
 const SMOKE: &str = "[[analysis]]\nname = 'smoke'\njob = 'smoke/job.yaml'\n";
 
-/// Returns a cluster with the first version live, and with a bake time of two minutes and a Job of this fate for the next one.
+/// Returns a cluster with the first version live, and with a bake time of two minutes and the file of a Job of this fate for the next one.
 async fn world(config: &str, fate: &str) -> World {
     let mut world = World::embedded().await;
     world.config.bake = "2m".parse().unwrap();
     world.config.known_analyses = analyses(config);
-    world.repository.write("smoke/job.yaml", job("smoke", "smoke:1", fate, "  backoffLimit: 0\n"));
     let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
     world.start();
     world.through(&first).await;
@@ -29,7 +28,7 @@ async fn world(config: &str, fate: &str) -> World {
     world.config.analysis = vec!["smoke".to_owned()];
     world.start();
     world.through(&first).await;
-    assert_eq!(world.list(JOBS).await, Vec::<Value>::new(), "the source does not apply it");
+    world.repository.write("smoke/job.yaml", job("smoke", "smoke:1", fate, "  backoffLimit: 0\n"));
     world
 }
 
@@ -294,4 +293,18 @@ async fn a_job_of_somebody_else_decides_nothing_and_stays() {
     let last = measured(&world, &record).pop().unwrap();
     assert_eq!(last.numbers(), format!("there is a Job default/{name} that belay has not made"));
     assert_eq!(world.list(JOBS).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_source_that_names_the_analysis_leaves_the_file_out() {
+    let mut world = world(SMOKE, "exit-after=1s,code=0").await;
+    let noted = world.push("note.yaml", &config_map("note", "1"), "A note, and the file of the Job");
+    world.through(&noted).await;
+    assert_eq!(world.list(JOBS).await, Vec::<Value>::new());
+    world.stop().await;
+    world.config.analysis.clear();
+    world.start();
+    let again = world.push("note.yaml", &config_map("note", "2"), "Another note");
+    world.through(&again).await;
+    assert_eq!(world.list(JOBS).await[0]["metadata"]["name"], "smoke", "it is a manifest like others");
 }

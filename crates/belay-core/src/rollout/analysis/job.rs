@@ -345,7 +345,12 @@ mod tests {
     #[test]
     fn a_job_has_a_state() {
         let key = job_key("smoke", &record("web", 1));
-        let is = |kind: &str, message: &str| json!({"spec": {}, "status": {"conditions": [{"type": kind, "status": "True", "reason": "R", "message": message}]}});
+        let ended = |deadline: i64, kind: &str, message: &str| {
+            let reason = if message == "late" { DEADLINE_EXCEEDED } else { "R" };
+            let condition = json!({"type": kind, "status": "True", "reason": reason, "message": message});
+            json!({"spec": {"activeDeadlineSeconds": deadline}, "status": {"conditions": [condition]}})
+        };
+        let is = |kind: &str, message: &str| ended(60, kind, message);
         let runs = json!({"spec": {}});
         let stuck = || vec![pod(PodStart::Stuck, "ImagePullBackOff", "")];
         let started = || vec![pod(PodStart::Started, "Error", "one\nno answer\n\n")];
@@ -369,7 +374,28 @@ mod tests {
                 &is("Failed", "late"),
                 vec![],
                 Some("stuck"),
-                "none: stuck; it was ended by its deadline",
+                "cut: stuck; it was ended by its deadline",
+            ),
+            (
+                "late for long",
+                &is("Failed", "late"),
+                vec![],
+                Some("stuck; it was ended by its deadline"),
+                "cut: stuck; it was ended by its deadline",
+            ),
+            (
+                "failed, and had been stuck",
+                &is("Failed", "limit"),
+                vec![],
+                Some("stuck"),
+                "Failed: the Job N failed: limit",
+            ),
+            (
+                "late, by the deadline of belay",
+                &ended(LONGEST_SECONDS, "Failed", "late"),
+                vec![],
+                None,
+                "cut: the Job N has run for 24 hours",
             ),
             (
                 "late, and had started",
