@@ -13,9 +13,13 @@ mod decision;
 mod kind;
 mod live_canary;
 mod lock;
+#[cfg(test)]
+mod model;
 mod replacement;
 mod request;
 mod steps;
+#[cfg(test)]
+mod tests;
 
 pub use decision::{CanaryMove, CanaryPods, next_move, why_without_steps};
 pub use kind::CanaryKind;
