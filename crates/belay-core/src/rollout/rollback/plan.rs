@@ -133,7 +133,9 @@ pub fn plan(facts: &RollbackFacts<'_>) -> Planning {
     if let Some(why) = marks::suspension(live) {
         return Planning::Made(RollbackPlan::Suspended(why.to_owned()));
     }
-    let is_held = Hold::on(live).is_some_and(|hold| hold.keeps(&facts.wanted.hash, facts.wanted.config.as_deref()));
+    let (hash, config) = (&facts.wanted.hash, facts.wanted.config.as_deref());
+    // A manifest may have left the repository since, and its ConfigMaps with it: then no configuration of it is known.
+    let is_held = Hold::on(live).is_some_and(|hold| hold.keeps(hash, config.or(hold.config.as_deref())));
     match Workload::of(&facts.wanted.key) {
         None if is_held => Planning::Made(RollbackPlan::IsBack(reason())),
         None => plan_without_template(facts, live),

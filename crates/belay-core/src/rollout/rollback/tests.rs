@@ -191,6 +191,10 @@ fn where_it_stands_already() {
         let live = live.unwrap_or_default();
         assert_eq!(told(&plan(&facts(&wanted, &live))), expected, "{kind}");
     }
+    let without_configuration = Wanted { config: None, ..wanted("Deployment") };
+    let live = held("Deployment", Some("c"));
+    let planned = plan(&facts(&without_configuration, &live));
+    assert_eq!(told(&planned), "is watched", "its ConfigMap has left the repository, and it with it");
 }
 
 #[test]
