@@ -31,6 +31,9 @@ use crate::support::daemon::EPOCH;
 /// The reason for which a request failed.
 pub type Broken = Box<dyn std::error::Error + Send + Sync>;
 
+/// The template of a workload, if a pod of it crashes again and again, and the number of its pods by their template.
+type PodsAtWrite = (Option<(String, String)>, BTreeMap<(String, String), usize>);
+
 /// An answer as it comes over the line.
 pub type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
 
@@ -62,6 +65,8 @@ pub struct Exchange {
     pub ahead: Vec<Open>,
     /// For an apply of a workload: its template until then, if a pod of it crashes again and again.
     pub crashing: Option<(String, String)>,
+    /// For an apply of a workload: its pods until then that are not being deleted, by their template.
+    pub pods: BTreeMap<(String, String), usize>,
 }
 
 /// The line. Cheap to clone.
@@ -245,7 +250,7 @@ impl ApiProxy {
             bug.twist_request(&mut parts, &mut bytes);
         }
         if let Some(bug) = &self.bug {
-            tokio::time::sleep(bug.delay(&parts.uri.to_string())).await;
+            tokio::time::sleep(bug.delay(&parts.uri.to_string(), &bytes)).await;
         }
         let (number, trap) = self.begin(process, &parts, &bytes);
         let fortune = self.state.lock().unwrap().log[number].fortune;
@@ -255,8 +260,11 @@ impl ApiProxy {
             return std::future::pending().await;
         }
         self.travel(process).await;
-        let crashing = self.crashing(&parts).await?;
-        self.state.lock().unwrap().log[number].crashing = crashing;
+        let (crashing, pods) = self.pods_at(&parts).await?;
+        {
+            let exchange = &mut self.state.lock().unwrap().log[number];
+            (exchange.crashing, exchange.pods) = (crashing, pods);
+        }
         match fortune {
             Fortune::Fails(code) => return self.answer(process, number, refusal(code, None)).await,
             Fortune::Busy(seconds) => {
@@ -306,17 +314,23 @@ impl ApiProxy {
         Ok((code, answer))
     }
 
-    /// Returns the template of the workload that a request writes, if a pod of it crashes again and again.
-    async fn crashing(&self, parts: &http::request::Parts) -> Result<Option<(String, String)>, Broken> {
+    /// Returns the template of the workload that a request writes, if a pod of it crashes again and again; and the number of its
+    /// pods by their template.
+    async fn pods_at(&self, parts: &http::request::Parts) -> Result<PodsAtWrite, Broken> {
         let path = parts.uri.to_string();
         let key = key_of_path(&path).filter(|key| is_workload(key) && parts.method == http::Method::PATCH);
-        let Some(key) = key.filter(|_| !path.contains("dryRun=All")) else { return Ok(None) };
-        let Some(present) = template(&self.read(&path_of(&key)).await?) else { return Ok(None) };
+        let Some(key) = key.filter(|_| !path.contains("dryRun=All")) else { return Ok(PodsAtWrite::default()) };
+        let Some(present) = template(&self.read(&path_of(&key)).await?) else { return Ok(PodsAtWrite::default()) };
         let pods = self.read(&format!("/api/v1/namespaces/default/pods?labelSelector=app%3D{}", key.1)).await?;
         let now = EPOCH.parse::<Timestamp>()? + SignedDuration::try_from(self.started.elapsed())?;
+        let pods = || pods["items"].as_array().into_iter().flatten();
         let of_it = |pod: &&Value| pod_template(pod).as_ref() == Some(&present);
-        let crashes = pods["items"].as_array().into_iter().flatten().filter(of_it).any(|pod| is_crashing(pod, now));
-        Ok(crashes.then_some(present))
+        let crashes = pods().filter(of_it).any(|pod| is_crashing(pod, now));
+        let mut count = BTreeMap::new();
+        for pod in pods().filter(|pod| pod["metadata"].get("deletionTimestamp").is_none()) {
+            *count.entry(pod_template(pod).unwrap_or_default()).or_default() += 1;
+        }
+        Ok((crashes.then_some(present), count))
     }
 
     /// Returns an object or a list, as the server has it.
@@ -382,6 +396,7 @@ impl ApiProxy {
             verdicts,
             ahead,
             crashing: None,
+            pods: BTreeMap::new(),
         };
         let mut state = self.state.lock().unwrap();
         state.log.push(exchange);

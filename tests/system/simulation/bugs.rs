@@ -14,12 +14,16 @@ use http::{HeaderValue, Method};
 use minicluster::Part;
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::events::{Actor, Edit, Event, Hand};
 use super::fault_rates::FaultRates;
 use super::findings::{hold, is_beside, is_lease, is_workload, key_of_path, template};
 use super::repository::Key;
-use super::scenario::{App, Fate, Order, Scenario};
+use super::scenario::{App, Fate, Kind, Order, Scenario};
+use canaries::{DaemonPods, errs_in_steps, has_steps, twist_locks};
+
+mod canaries;
 
 /// The planted bug of belay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +92,20 @@ pub enum Wrong {
     GoesTooFar,
     /// It leaves the locks of a canary behind when it goes back.
     LeavesTheLocks,
+    /// It lets one pod too many of a StatefulSet follow its canary.
+    LowersThePartition,
+    /// It leaves a partition behind when it goes back.
+    LeavesThePartition,
+    /// It replaces the pod of one node too many in a canary of a DaemonSet.
+    ReplacesOneTooMany,
+    /// It leaves `OnDelete` behind when it goes back.
+    LeavesOnDelete,
+    /// It lets a canary go on of which nothing was measured.
+    PromotesWithoutData,
+    /// It rolls out a commit that is to wait for a window.
+    IgnoresTheWindow,
+    /// It waits for a window before it goes back.
+    WaitsToGoBack,
     /// It says that all is well, whatever is rejected or held.
     SaysAllIsWell,
     /// It does not see who asks it to leave something alone.
@@ -123,7 +141,7 @@ const UNSEEN: &str = "example.com/after";
 
 impl Wrong {
     /// Every bug, and the checker that must find it.
-    pub const ALL: [(Wrong, &'static str); 46] = [
+    pub const ALL: [(Wrong, &'static str); 53] = [
         (Wrong::SkipsTheHold, "ends-as-it-must"),
         (Wrong::HoldsNothing, "ends-as-it-must"),
         (Wrong::ForgetsTheGeneration, "follows-the-pods"),
@@ -156,6 +174,13 @@ impl Wrong {
         (Wrong::PassesWithoutData, "analyses-count"),
         (Wrong::GoesTooFar, "canaries-are-locked"),
         (Wrong::LeavesTheLocks, "canaries-are-locked"),
+        (Wrong::LowersThePartition, "canaries-are-locked"),
+        (Wrong::LeavesThePartition, "canaries-are-locked"),
+        (Wrong::ReplacesOneTooMany, "canaries-are-locked"),
+        (Wrong::LeavesOnDelete, "canaries-are-locked"),
+        (Wrong::PromotesWithoutData, "no-data-promotes-nothing"),
+        (Wrong::IgnoresTheWindow, "windows-hold"),
+        (Wrong::WaitsToGoBack, "windows-hold"),
         (Wrong::SaysAllIsWell, "states-are-true"),
         (Wrong::IgnoresTheSuspension, "suspended-is-left-alone"),
         (Wrong::LosesTheHolds, "held-is-not-applied"),
@@ -186,7 +211,13 @@ impl Wrong {
                 scenario.style.bakes && scenario.events.iter().any(|timed| is_unwell(&timed.what))
             }
             Wrong::IgnoresTheAnalysis | Wrong::PassesWithoutData => scenario.style.analyses,
-            Wrong::GoesTooFar | Wrong::LeavesTheLocks => any(|app| app.canary),
+            Wrong::GoesTooFar | Wrong::LeavesTheLocks => has_steps(scenario, Kind::Deployment),
+            Wrong::LowersThePartition | Wrong::LeavesThePartition => has_steps(scenario, Kind::StatefulSet),
+            Wrong::ReplacesOneTooMany | Wrong::LeavesOnDelete => has_steps(scenario, Kind::DaemonSet),
+            Wrong::PromotesWithoutData => scenario.style.analyses && errs_in_steps(scenario),
+            Wrong::IgnoresTheWindow | Wrong::WaitsToGoBack => {
+                scenario.style.closed.is_some() && !has_event(scenario, |event| matches!(event, Event::Jump(_)))
+            }
             Wrong::TrustsTheUnwell => scenario.events.iter().any(|timed| is_unwell(&timed.what)),
             Wrong::IgnoresTheSuspension => {
                 scenario.events.iter().any(|timed| matches!(timed.what, Event::Hand(_, Hand::Suspend(60..))))
@@ -204,18 +235,6 @@ impl Wrong {
             Wrong::ChargesAnother => scenario.style.prune && has_event(scenario, takes_away),
             Wrong::StopsTheNeighbour => scenario.style.second == Some(Order::Apart),
             _ => true,
-        }
-    }
-
-    /// Changes the locks of a canary that are sent.
-    fn twist_locks(self, sent: &mut Value) {
-        if self == Wrong::GoesTooFar {
-            if let Some(surge) = sent.pointer_mut("/spec/strategy/rollingUpdate/maxSurge") {
-                *surge = json!(2);
-            }
-        } else if hold(sent).is_some() && sent["spec"].is_object() {
-            sent["spec"]["minReadySeconds"] = json!(315_360_000);
-            sent["spec"]["progressDeadlineSeconds"] = json!(315_446_400);
         }
     }
 }
@@ -245,6 +264,10 @@ struct Memory {
     newest: BTreeMap<String, Value>,
     /// The paths of what a quota has refused.
     refused_by_quota: BTreeSet<String>,
+    /// When commits wait no longer for a window.
+    opens: Option<Instant>,
+    /// The pods of DaemonSets.
+    daemon_pods: DaemonPods,
 }
 
 impl Bug {
@@ -292,9 +315,6 @@ impl Bug {
                     app.remove("env");
                 }
             }),
-            Wrong::GoesTooFar | Wrong::LeavesTheLocks if path.contains("/deployments/") && !path.contains("dryRun") => {
-                rewrite(body, |sent| self.wrong.twist_locks(sent));
-            }
             Wrong::GoesBackAnywhere if parts.method == Method::PATCH => rewrite(body, |sent| {
                 if hold(sent).is_some()
                     && let Some(app) = sent.pointer_mut("/spec/template/spec/containers/0")
@@ -330,6 +350,17 @@ impl Bug {
                 let secret = self.memory.lock().unwrap().secret.clone();
                 rewrite(body, |event| event["message"] = json!(format!("the password is {secret}")));
             }
+            Wrong::GoesTooFar
+            | Wrong::LeavesTheLocks
+            | Wrong::LowersThePartition
+            | Wrong::LeavesThePartition
+            | Wrong::LeavesOnDelete
+                if parts.method == Method::PATCH && !path.contains("dryRun") =>
+            {
+                if let Some((kind, _)) = key_of_path(&path) {
+                    rewrite(body, |sent| twist_locks(self.wrong, &kind, sent));
+                }
+            }
             _ => {}
         }
     }
@@ -353,6 +384,16 @@ impl Bug {
                 tracing::error!("belay's own fault: planted");
                 Vec::new()
             }
+            Wrong::ReplacesOneTooMany if parts.method == Method::DELETE => {
+                let other =
+                    key_of_path(&path).and_then(|(_, pod)| self.memory.lock().unwrap().daemon_pods.another(&pod));
+                let mut parts = parts.clone();
+                let delete = |other: String| {
+                    parts.uri = format!("/api/v1/namespaces/default/pods/{other}").parse().expect("a path");
+                    (parts, Bytes::from_static(b"{}"))
+                };
+                other.map(delete).into_iter().collect()
+            }
             Wrong::GoesBackTwice if goes_back => before.map(|before| (parts.clone(), before)).into_iter().collect(),
             Wrong::PatchesTheTemplate if rolls => {
                 let mut parts = parts.clone();
@@ -373,9 +414,13 @@ impl Bug {
     }
 
     /// Returns how long a request is kept back.
-    pub fn delay(&self, path: &str) -> Duration {
+    pub fn delay(&self, path: &str, body: &Bytes) -> Duration {
         let stops = key_of_path(path).is_some_and(|key| is_beside(&key)) && self.memory.lock().unwrap().held;
         match self.wrong {
+            Wrong::WaitsToGoBack if hold(&serde_json::from_slice(body).unwrap_or_default()).is_some() => {
+                let opens = self.memory.lock().unwrap().opens;
+                opens.map(|opens| opens.saturating_duration_since(Instant::now())).unwrap_or_default()
+            }
             Wrong::StarvesOne if path.contains("/deployments/web") && !path.contains("dryRun") => {
                 Duration::from_secs(29)
             }
@@ -383,6 +428,16 @@ impl Bug {
             Wrong::WaitsForTheWebhook if self.memory.lock().unwrap().refused => Duration::from_secs(29),
             _ => Duration::ZERO,
         }
+    }
+
+    /// Commits wait for a window until then.
+    pub fn hears_of_window(&self, opens: Instant) {
+        self.memory.lock().unwrap().opens = Some(opens);
+    }
+
+    /// Returns true when it does not see windows.
+    pub fn ignores_windows(&self) -> bool {
+        self.wrong == Wrong::IgnoresTheWindow
     }
 
     /// A webhook fails for an object, or for none any more.
@@ -420,7 +475,7 @@ impl Bug {
 
     /// Returns true when no data is as good as a good verdict.
     pub fn passes_without_data(&self) -> bool {
-        self.wrong == Wrong::PassesWithoutData
+        matches!(self.wrong, Wrong::PassesWithoutData | Wrong::PromotesWithoutData)
     }
 
     /// Returns the time that belay hears for its next try.
@@ -433,6 +488,9 @@ impl Bug {
         self.mind(weather);
         if self.wrong == Wrong::IgnoresTheLease && is_lease(path) {
             rewrite(answer, |lease| drop(lease["spec"].as_object_mut().map(|spec| spec.remove("holderIdentity"))));
+        }
+        if self.wrong == Wrong::ReplacesOneTooMany && is_list_of(path, "pods") {
+            self.memory.lock().unwrap().daemon_pods.hear(answer);
         }
         if self.wrong == Wrong::NeverGivesUp && is_list_of(path, "pods") {
             rewrite(answer, |list| list["items"] = json!([]));

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use belay::clock::Clock;
 use belay::cluster::Cluster;
-use belay::config::{Drift, OnFailure, SourceConfig, Span};
+use belay::config::{Drift, OnFailure, SourceConfig, Span, WindowConfig};
 use belay::daemon::{Daemon, Status};
 use belay::history::History;
 use belay::render::Tools;
+use jiff::tz::TimeZone;
 use minicluster::{MiniCluster, Part, Random, Script};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -29,7 +30,7 @@ use super::manual_changes::Person;
 use super::prometheus::{self, SimulatedPrometheus};
 use super::repository::{Key, Shop};
 use super::run::{ActorPeriod, Handled, Life};
-use super::scenario::{Fate, Order, Scenario};
+use super::scenario::{App, Fate, Kind, Order, Scenario};
 use super::second_source;
 use crate::support::daemon::EPOCH;
 
@@ -108,11 +109,14 @@ impl Stage {
         let random = Random::new(scenario.seed ^ 0x5eed);
         let epoch = EPOCH.parse().expect("a time");
         let script = Script::parse(&Fate::script()).expect("a script");
+        // Two steps of a DaemonSet, and a node that keeps its old pod meanwhile.
+        let has_steps = |app: &App| app.kind == Kind::DaemonSet && app.steps > 0;
+        let nodes = if scenario.apps.iter().any(has_steps) { 3 } else { 2 };
         let builder = MiniCluster::builder()
             .seed(scenario.seed)
             .clock(Clock::tokio(epoch))
             .script(script)
-            .nodes(2)
+            .nodes(nodes)
             .without(Part::Roles);
         let cluster = builder.start().await.expect("the embedded cluster");
         let line = ApiProxy::new(cluster.client_as("belay"), random.fork(), bug.clone(), Arc::clone(&sprung));
@@ -145,6 +149,9 @@ impl Stage {
             cluster: FaultyCluster::new(cluster),
             scenario,
         };
+        if let (Some(bug), Some((_, to))) = (&stage.bug, stage.scenario.style.closed) {
+            bug.hears_of_window(stage.started + Duration::from_mins(to));
+        }
         for timed in stage.scenario.events.clone() {
             stage.due(timed.at + LEAD, Due::Happens(timed.what));
         }
@@ -419,12 +426,30 @@ impl Stage {
         if let Some(order) = self.scenario.style.second {
             let after = (order == Order::After).then(|| "shop".to_owned());
             let (name, path) = (second_source::NAME.to_owned(), "side".to_owned());
-            let side =
-                SourceConfig { name, path: path.into(), after, on_failure: OnFailure::RollBack, ..self.config() };
+            let side = SourceConfig {
+                name,
+                path: path.into(),
+                after,
+                on_failure: OnFailure::RollBack,
+                window: Vec::new(),
+                ..self.config()
+            };
             daemon.follow(side, &cluster).expect("the second source can be followed");
         }
         let status = daemon.status();
         Some(Belay { process, status, task: tokio::spawn(daemon.run()) })
+    }
+
+    /// Returns the times at which commits of the first source wait.
+    fn windows(&self) -> Vec<WindowConfig> {
+        if self.bug.as_ref().is_some_and(Bug::ignores_windows) {
+            return Vec::new();
+        }
+        let window = |(from, to): (u64, u64)| {
+            let deny = format!("00:{from:02}-00:{to:02}").parse().expect("times");
+            WindowConfig { allow: None, deny: Some(deny), timezone: TimeZone::UTC }
+        };
+        self.scenario.style.closed.map(window).into_iter().collect()
     }
 
     fn config(&self) -> SourceConfig {
@@ -437,6 +462,7 @@ impl Stage {
         config.rollback_budget = Span(Duration::from_mins(1));
         config.prune_limit = "100%".to_owned();
         config.max_rollouts = style.max_rollouts;
+        config.window = self.windows();
         if style.bakes {
             config.bake = Span(Duration::from_secs(40));
         }

@@ -388,7 +388,11 @@ fn workload(app: &App, path: String, after: Option<Key>) -> Want {
         Some((kind, name)) => format!("    belay.dev/after: {}/{name}\n", kind.to_lowercase()),
         None => String::new(),
     };
-    let steps = if app.canary { "    belay.dev/canary: \"1 20s\"\n" } else { "" };
+    let steps: Vec<String> = (1..=app.steps).map(|pods| format!("{pods} 20s")).collect();
+    let steps = match steps.len() {
+        0 => String::new(),
+        _ => format!("    belay.dev/canary: \"{}\"\n", steps.join(", ")),
+    };
     let text = format!(
         "apiVersion: apps/v1\nkind: {:?}\nmetadata:\n  name: {name}\n  annotations:\n    example.com/note: \
          \"{note}\"\n{order}{steps}    belay.dev/progress-deadline-seconds: \"30\"\nspec:\n{more}  selector:\n    matchLabels: \

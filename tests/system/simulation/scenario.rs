@@ -112,8 +112,8 @@ pub struct App {
     pub scaled: bool,
     /// The workload, by its number, that must be complete before this one is applied.
     pub after: Option<usize>,
-    /// True when it is rolled out in steps.
-    pub canary: bool,
+    /// The number of steps of its canary; 0 if it has none.
+    pub steps: u64,
     /// The number of times that its file was renamed.
     pub renamed: u64,
     pub shape: Shape,
@@ -150,6 +150,15 @@ pub struct Style {
     pub analyses: bool,
     /// The most workloads that are rolled out at a time; 0 is no limit.
     pub max_rollouts: usize,
+    /// The minutes from the start between which new commits wait; `None` if they never do.
+    pub closed: Option<(u64, u64)>,
+}
+
+impl Style {
+    /// Returns the longest time for which a commit waits, in milliseconds.
+    pub fn longest_wait(&self) -> u64 {
+        self.closed.map_or(0, |(from, to)| (to - from) * 60_000)
+    }
 }
 
 /// When a source is rolled out.
@@ -193,6 +202,7 @@ impl Scenario {
             bakes,
             analyses: bakes && Random::new(seed ^ 0xa0_a175).below(2) == 0,
             max_rollouts: usize::from(Random::new(seed ^ 0x0510_7500).below(6) == 0),
+            closed: closed(&Random::new(seed ^ 0x0c10_5ed0)),
         };
         let count = 1 + random.below(3);
         let mut apps: Vec<App> = (0..count).map(|index| app(&random, index)).collect();
@@ -202,7 +212,13 @@ impl Scenario {
         }
         let canaries = Random::new(seed ^ 0x0ca_4a27);
         for app in apps.iter_mut().filter(|app| app.kind == Kind::Deployment) {
-            app.canary = canaries.below(5) == 0;
+            app.steps = u64::from(canaries.below(5) == 0);
+        }
+        let canaries = Random::new(seed ^ 0x05e7_ca4a);
+        for app in apps.iter_mut().filter(|app| app.kind != Kind::Deployment && canaries.below(3) == 0) {
+            app.steps = 1 + canaries.below(2);
+            // One pod alone has no steps.
+            app.replicas += 1;
         }
         let mut at = Duration::ZERO;
         let mut events: Vec<Timed> = (0..3 + random.below(5))
@@ -235,6 +251,12 @@ impl Scenario {
         events.sort_by_key(|timed| timed.at);
         Scenario { seed, style, apps, events }
     }
+}
+
+/// In some worlds, new commits wait for some minutes.
+fn closed(apart: &Random) -> Option<(u64, u64)> {
+    let (draw, from, lasts) = (apart.below(6), 1 + apart.below(4), 1 + apart.below(3));
+    (draw == 0).then_some((from, from + lasts))
 }
 
 /// In some worlds, a commit that leaves a template alone while a rollout of it is under way that will fail.
@@ -346,8 +368,10 @@ fn flapping(apart: &Random, end: Duration) -> Vec<Timed> {
     (0..3 + apart.below(8)).map(each).collect()
 }
 
-/// In some worlds, a webhook fails for one workload, while a commit changes this and others.
+/// In some worlds, a webhook fails for one workload, while a commit changes this and others; half of the time when all else is over.
 fn webhook(apart: &Random, end: Duration) -> Vec<Timed> {
+    /// The time after all other events.
+    const QUIET: Duration = Duration::from_secs(90);
     if apart.below(6) != 0 {
         return Vec::new();
     }
@@ -357,9 +381,11 @@ fn webhook(apart: &Random, end: Duration) -> Vec<Timed> {
     let fate = [Fate::Ready, Fate::Never, Fate::Slow][index(3)];
     let edits = vec![Edit::Image(app, fate), Edit::Image(app + 1, Fate::Ready), Edit::Image(app + 2, Fate::Ready)];
     let lasts = Duration::from_secs(20 + apart.below(200));
+    let pushed = Duration::from_secs(apart.below(20));
+    let at = if apart.below(2) == 0 { end + QUIET } else { at };
     vec![
         Timed { at, what: Event::Actor(app, Actor::Webhook, lasts) },
-        Timed { at: at + Duration::from_secs(apart.below(20)), what: Event::Push(edits) },
+        Timed { at: at + pushed, what: Event::Push(edits) },
     ]
 }
 
@@ -520,7 +546,7 @@ fn app(random: &Random, index: u64) -> App {
         config: (random.below(2) == 0).then_some(0),
         scaled: false,
         after: None,
-        canary: false,
+        steps: 0,
         renamed: 0,
         shape: Shape::Sound,
     }

@@ -1,8 +1,12 @@
 //! The verdicts of analyses against what the versions answer.
 
-use super::super::findings::{Finding, Findings, is_workload};
+use std::collections::BTreeMap;
+
+use super::super::findings::{Finding, Findings, annotation, hold, is_workload, template};
+use super::super::repository::Key;
 use super::super::run::Run;
 use super::super::scenario::Fate;
+use super::canaries::is_made_anew;
 use super::pods::short;
 
 /// Checks that a version which answers with errors is complete only where nothing was measured, and that this is said; and that
@@ -24,6 +28,32 @@ pub fn analyses_count(run: &Run) -> Vec<Finding> {
         let is_said = record.steps.iter().any(|(_, _, detail)| detail.contains("without a verdict"));
         findings
             .demand(!has_baked || is_said, || format!("it answers with errors, and is complete: {}", short(record)));
+    }
+    findings.all
+}
+
+/// Checks that a version which answers with errors gets no further than the first step of its canary: the analysis can only find
+/// that, or measure nothing.
+pub fn no_data_promotes_nothing(run: &Run) -> Vec<Finding> {
+    let mut findings = Findings::of("no-data-promotes-nothing");
+    if !run.scenario.style.analyses {
+        return findings.all;
+    }
+    // The version in its first step, by object.
+    let mut first: BTreeMap<Key, (String, String)> = BTreeMap::new();
+    for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
+        let Some(sent) = template(&exchange.body).filter(|sent| Fate::of_image(&sent.0) == Some(Fate::Errs)) else {
+            first.remove(&key);
+            continue;
+        };
+        if annotation(&exchange.body, "belay.dev/canary-step").is_some_and(|mark| mark.contains("\"step\":1,")) {
+            first.insert(key, sent);
+            continue;
+        }
+        let is_promoted = first.remove(&key) == Some(sent) && hold(&exchange.body).is_none();
+        findings.demand(!is_promoted || is_made_anew(run, &key), || {
+            format!("{key:?} answers with errors, and its canary goes on at {}", exchange.begun)
+        });
     }
     findings.all
 }

@@ -118,7 +118,7 @@ fn is_not_served(run: &Run, state: usize, record: &Record, (head, first): (&str,
 }
 
 /// Returns a time of the books in milliseconds from the start.
-fn since_start(at: &str) -> u64 {
+pub(super) fn since_start(at: &str) -> u64 {
     let time = |text: &str| text.parse::<Timestamp>().expect("a time").as_millisecond();
     u64::try_from(time(at) - time(EPOCH)).unwrap_or_default()
 }

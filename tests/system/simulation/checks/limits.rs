@@ -92,7 +92,7 @@ pub fn others_go_on(run: &Run) -> Vec<Finding> {
     }
     for (index, pushed) in run.pushed.iter().enumerate().skip(1) {
         let until = run.pushed.get(index + 1).map_or(u64::MAX, |next| next.at);
-        if until < pushed.at + SOON || disturbed(run, pushed.at, pushed.at + SOON) {
+        if until < pushed.at + SOON || waits(run, pushed.at + SOON) || disturbed(run, pushed.at, pushed.at + SOON) {
             continue;
         }
         for (key, want) in pushed.objects.iter().filter(|(key, _)| is_workload(key)) {
@@ -124,8 +124,13 @@ pub fn others_go_on(run: &Run) -> Vec<Finding> {
     findings.all
 }
 
+/// Returns true when commits wait for a window at a time, or have waited a while before. A clock may be set by half a minute.
+fn waits(run: &Run, at: u64) -> bool {
+    run.scenario.style.closed.is_some_and(|(from, to)| (from * 60_000 - 30_000..to * 60_000 + 60_000).contains(&at))
+}
+
 /// Returns true when anything but a commit disturbs within a time.
-fn disturbed(run: &Run, from: u64, to: u64) -> bool {
+pub(super) fn disturbed(run: &Run, from: u64, to: u64) -> bool {
     let storm = run.storms.iter().any(|(begins, ends)| *begins < to && ends.saturating_add(60_000) > from);
     // After a start it looks at everything first.
     let life = run.lives.iter().any(|life| {

@@ -12,6 +12,7 @@ mod pods;
 mod second_source;
 mod states;
 mod verdicts;
+mod windows;
 mod writing;
 
 use super::findings::Finding;
@@ -20,8 +21,9 @@ use super::run::Run;
 type Check = fn(&Run) -> Vec<Finding>;
 
 /// Every checker.
-const CHECKS: [Check; 35] = [
+const CHECKS: [Check; 37] = [
     analyses::analyses_count,
+    analyses::no_data_promotes_nothing,
     canaries::canaries_are_locked,
     pods::follows_the_pods,
     pods::keeps_the_evidence,
@@ -56,6 +58,7 @@ const CHECKS: [Check; 35] = [
     pods::settles,
     pods::never_back_to_the_unwell,
     states::states_are_true,
+    windows::windows_hold,
 ];
 
 /// Returns everything that any checker finds.

@@ -73,7 +73,7 @@ pub fn leaves_replicas_alone(run: &Run) -> Vec<Finding> {
             before.insert(key.clone(), answer["spec"]["replicas"].clone());
         }
         let scaler = ("HorizontalPodAutoscaler".to_owned(), format!("{}-scaler", key.1));
-        let from = exchange.begun.saturating_sub(HEARD);
+        let from = exchange.begun.saturating_sub(HEARD + run.scenario.style.longest_wait());
         let first = run.pushed[0].at + HEARD;
         let mut heads = vec![run.head_at(from)];
         heads.extend(run.pushed.iter().filter(|pushed| pushed.at > from && pushed.at <= exchange.begun));

@@ -38,7 +38,7 @@ pub fn only_its_own(run: &Run) -> Vec<Finding> {
             ("DELETE", "Pod") => true,
             ("DELETE", _) => {
                 // The head that it acts on may be one that was replaced a moment ago.
-                let recent = |at: u64| at + 20_000 >= exchange.begun;
+                let recent = |at: u64| at + 20_000 + run.scenario.style.longest_wait() >= exchange.begun;
                 let gone = !run.head_at(exchange.begun).objects.contains_key(&key);
                 let replaced = run.pushed.iter().any(|pushed| pushed.at <= exchange.begun && recent(pushed.at));
                 named && run.scenario.style.prune && (gone || replaced)
