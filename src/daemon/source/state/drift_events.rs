@@ -11,6 +11,7 @@ use super::event::{Effect, Start};
 use super::known::State;
 use super::retries::RetryCause;
 use crate::backoff::Backoff;
+use crate::config::Drift;
 use crate::daemon::live::recheck::{Dependencies, Recheck};
 use crate::daemon::publish::dispute::Dispute;
 use crate::daemon::repository::prepared::Prepared;
@@ -142,7 +143,12 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
     }
     match &prepared.planned.step {
         PlanStep::Apply(_) => correct(state, prepared, effects, start, now),
-        PlanStep::Unchanged if prepared.continues_rollout || was_refused || prepared.recorded.was_suspended() => {
+        PlanStep::Unchanged
+            if prepared.continues_rollout
+                || was_refused
+                || prepared.recorded.was_suspended()
+                || is_left_canary(state, &prepared) =>
+        {
             prepared.resume(None);
             start.new.push(prepared);
         }
@@ -167,6 +173,13 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
         }
         _ => {}
     }
+}
+
+/// Returns true when a live workload is at a step of a canary and nobody carries that on, as after a restore of etcd: its locks would
+/// stay.
+fn is_left_canary(state: &State, prepared: &Prepared) -> bool {
+    let is_canary = prepared.live.as_ref().is_some_and(|live| live.is_canary);
+    is_canary && !prepared.recorded.is_left_failed && state.settings.drift == Drift::Correct
 }
 
 /// Rechecks objects later: a newer head has come while they were checked, and its plan differs, or will.
