@@ -9,6 +9,7 @@ use super::super::events::Hand;
 use super::super::findings::{Finding, Findings, annotation, hold, is_workload, template};
 use super::super::repository::Key;
 use super::super::run::Run;
+use super::ending::newest;
 
 /// The time of each step of the canaries here, in milliseconds.
 const STEP: u64 = 20_000;
@@ -22,8 +23,10 @@ struct Step {
     number: i64,
     of: i64,
     since: u64,
-    /// The most new pods.
-    most: i64,
+    /// The most pods that the canary makes.
+    places: i64,
+    /// The pods with its template that were there before.
+    earlier: i64,
     /// The number of pods that the workload is to have.
     replicas: i64,
     /// True when that was another number in a write before.
@@ -39,15 +42,17 @@ impl Step {
         // An old pod stays beside those that take the place of others.
         let wanted = asked_pods(&exchange.body, number).min(replicas - i64::from(replaces));
         let goes_on = before.filter(|before| before.template == template);
-        // A new version gets all places that the canary before it had; and its own pods from before are there.
-        let had = before.filter(|_| replaces).or(goes_on).map_or(0, |before| before.most);
-        let most = wanted.max(had).max(goes_on.map_or_else(|| pods_of(exchange, &template), |_| 0));
+        // A new version gets all places that the canary before it had, beside its own pods of earlier.
+        let had = before.filter(|_| replaces).or(goes_on).map_or(0, |before| before.places);
+        let (places, earlier) =
+            (wanted.max(had), goes_on.map_or_else(|| pods_of(exchange, &template), |on| on.earlier));
         let is_same = |before: &&Step| before.number == number;
         Some(Step {
             number,
             of: mark["of"].as_i64()?,
             since: goes_on.filter(is_same).map_or(exchange.begun, |before| before.since),
-            most,
+            places,
+            earlier,
             replicas,
             is_resized: goes_on.is_some_and(|before| before.is_resized || before.replicas != replicas),
             template,
@@ -60,7 +65,7 @@ impl Step {
         match key.0.as_str() {
             "StatefulSet" => {
                 let partition = partition(spec);
-                partition > 0 && self.replicas - partition <= self.most
+                partition > 0 && self.replicas - partition <= self.places
             }
             "DaemonSet" => spec["updateStrategy"]["type"] == "OnDelete",
             _ => {
@@ -92,8 +97,9 @@ pub fn canaries_are_locked(run: &Run) -> Vec<Finding> {
         let next = Step::of(&key, exchange, before.as_ref());
         if let Some(before) = &before {
             let pods = pods_of(exchange, &before.template);
-            findings.demand(pods <= before.most || before.is_resized || is_made_otherwise(run, &key), || {
-                format!("{key:?} has {pods} new pods at {at}, in a step with {}", before.most)
+            let most = before.places + before.earlier;
+            findings.demand(pods <= most || before.is_resized || is_made_otherwise(run, &key), || {
+                format!("{key:?} has {pods} new pods at {at}, in a step with {most}")
             });
             let is_early = before.is_left_early(exchange, next.as_ref());
             findings.demand(!is_early || is_made_anew(run, &key), || {
@@ -109,7 +115,9 @@ pub fn canaries_are_locked(run: &Run) -> Vec<Finding> {
     // A workload stays at its step when its manifest leaves the repository, or can't be read.
     let head = &run.head().objects;
     for (key, live) in run.live.iter().filter(|(key, _)| run.settled && is_workload(key) && head.contains_key(*key)) {
-        findings.demand(is_as_its_manifest_says(key, &live["spec"]), || {
+        // So does one that has failed and can't go back.
+        let is_left = newest(run, key).is_some_and(|record| record.outcome == "failed");
+        findings.demand(is_left || is_as_its_manifest_says(key, &live["spec"]), || {
             format!("{key:?} is still locked: {}", live["spec"])
         });
     }

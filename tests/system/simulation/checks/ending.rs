@@ -117,7 +117,7 @@ fn deleted_by_hand(run: &Run, key: &Key) -> bool {
     run.hands_on(key).any(|handled| matches!(handled.hand, Hand::Delete | Hand::Replace | Hand::Finalizer(_)))
 }
 
-fn newest<'a>(run: &'a Run, key: &Key) -> Option<&'a Record> {
+pub(super) fn newest<'a>(run: &'a Run, key: &Key) -> Option<&'a Record> {
     run.main_books()?.records.iter().rev().find(|record| record.key == *key)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::events::Hand;
+use super::super::events::{Actor, Hand};
 use super::super::findings::{Finding, Findings, hold, is_workload, template};
 use super::super::history_rows::Record;
 use super::super::repository::Key;
@@ -31,13 +31,21 @@ pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
         let outcome = record.outcome.as_str();
         let failed = ["failed", "rolled-back", "rollback-failed", "rolling-back"].contains(&outcome);
         let wrong = match will {
-            Will::Succeed => failed && !by_hand(record) && !for_another(record),
+            Will::Succeed => failed && !by_hand(record) && !for_another(record) && !is_hindered(run, record),
             Will::Fail => outcome == "complete",
             Will::Either => false,
         };
         findings.demand(!wrong, || format!("{will:?}, and it is {outcome}: {}", short(record)));
     }
     findings.all
+}
+
+/// Returns true when a canary could not go on: a quota refused its next step, or a second belay has put a pod of another version
+/// that is not ready among those that its controller leaves alone.
+fn is_hindered(run: &Run, record: &Record) -> bool {
+    let is_canary = record.steps.iter().any(|(_, step, _)| step == "canary");
+    let is_refused = record.reason.starts_with("Forbidden") && run.acting(Actor::Quota).any(|it| it.key == record.key);
+    is_canary && (is_refused || run.had_rival() && record.reason.starts_with("ControllerSilent"))
 }
 
 /// Returns true when a person has rolled it back.
@@ -61,7 +69,9 @@ pub fn keeps_the_evidence(run: &Run) -> Vec<Finding> {
         // A rollback from before its history was lost has its evidence there.
         let elsewhere =
             |other: &Record| (&other.key, &other.commit) == (&record.key, &record.commit) && has(other, "evidence");
-        if !has(record, "went-back") && !has(record, "evidence") && run.records().any(elsewhere) {
+        if !has(record, "went-back") && !has(record, "evidence") && run.records().any(elsewhere)
+            || is_hindered(run, record)
+        {
             continue;
         }
         let list = |name: &str| {

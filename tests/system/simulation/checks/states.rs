@@ -30,7 +30,9 @@ pub fn states_are_true(run: &Run) -> Vec<Finding> {
     // One that failed when its manifest had left stays held, and that is told.
     let mut left = run.live.iter().filter(|(key, _)| is_workload(key) && !head.objects.contains_key(*key));
     let holds_an_orphan = left.any(|(_, live)| hold(live).is_some());
-    if head.broken.is_empty() && fine && run.hands.is_empty() && !disagrees && !holds_an_orphan {
+    // A store that went back is drift, which may only be reported.
+    let drifts = run.scenario.style.reports_drift && !run.restores.is_empty();
+    if head.broken.is_empty() && fine && run.hands.is_empty() && !disagrees && !holds_an_orphan && !drifts {
         findings.demand(state == "synced", || format!("all is as the head says, and the source is {state}: {shop}"));
     }
     orphans(run, &mut findings);
