@@ -292,6 +292,9 @@ impl Bug {
             let value = STANDARD.decode(sent["data"]["password"].as_str().unwrap_or_default()).unwrap_or_default();
             self.memory.lock().unwrap().secret = String::from_utf8_lossy(&value).into_owned();
         }
+        if parts.method == Method::PATCH && !path.contains("dryRun") {
+            twist_locks(self.wrong, &path, body);
+        }
         match self.wrong {
             Wrong::HoldsNothing => rewrite(body, |sent| unmark(sent, "belay.dev/hold")),
             Wrong::ForgetsTheCause => rewrite(body, |sent| unmark(sent, "kubernetes.io/change-cause")),
@@ -349,17 +352,6 @@ impl Bug {
             Wrong::TellsASecret if parts.method == Method::POST => {
                 let secret = self.memory.lock().unwrap().secret.clone();
                 rewrite(body, |event| event["message"] = json!(format!("the password is {secret}")));
-            }
-            Wrong::GoesTooFar
-            | Wrong::LeavesTheLocks
-            | Wrong::LowersThePartition
-            | Wrong::LeavesThePartition
-            | Wrong::LeavesOnDelete
-                if parts.method == Method::PATCH && !path.contains("dryRun") =>
-            {
-                if let Some((kind, _)) = key_of_path(&path) {
-                    rewrite(body, |sent| twist_locks(self.wrong, &kind, sent));
-                }
             }
             _ => {}
         }

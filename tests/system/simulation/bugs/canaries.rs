@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Wrong;
+use super::{Wrong, rewrite};
 use crate::simulation::events::{Edit, Event};
-use crate::simulation::findings::{annotation, hold, pod_template};
+use crate::simulation::findings::{annotation, hold, key_of_path, pod_template};
 use crate::simulation::scenario::{Fate, Kind, Scenario};
 
 /// Returns true if a workload of a kind has a canary.
@@ -22,8 +22,21 @@ pub(super) fn errs_in_steps(scenario: &Scenario) -> bool {
     scenario.events.iter().any(|timed| matches!(&timed.what, Event::Push(edits) if edits.iter().any(errs)))
 }
 
-/// Changes the locks of a canary that are sent to a workload of a kind.
-pub(super) fn twist_locks(wrong: Wrong, kind: &str, sent: &mut Value) {
+/// Changes the locks of a canary that are sent.
+pub(super) fn twist_locks(wrong: Wrong, path: &str, body: &mut Bytes) {
+    const OF_LOCKS: [Wrong; 5] = [
+        Wrong::GoesTooFar,
+        Wrong::LeavesTheLocks,
+        Wrong::LowersThePartition,
+        Wrong::LeavesThePartition,
+        Wrong::LeavesOnDelete,
+    ];
+    if let Some((kind, _)) = key_of_path(path).filter(|_| OF_LOCKS.contains(&wrong)) {
+        rewrite(body, |sent| twist(wrong, &kind, sent));
+    }
+}
+
+fn twist(wrong: Wrong, kind: &str, sent: &mut Value) {
     let (goes_back, is_step) = (hold(sent).is_some(), annotation(sent, "belay.dev/canary-step").is_some());
     let Some(spec) = sent.get_mut("spec").filter(|spec| spec.is_object()) else { return };
     match (wrong, kind) {

@@ -173,7 +173,7 @@ fn asked_pods(sent: &Value, step: i64) -> i64 {
 
 /// Returns the number of pods that a workload is to have after a write.
 fn replicas(exchange: &Exchange) -> i64 {
-    let live = exchange.done.as_ref().map(|(_, live)| live).unwrap_or(&Value::Null);
+    let live = exchange.done.as_ref().map_or(&Value::Null, |(_, live)| live);
     live["spec"]["replicas"].as_i64().or_else(|| live["status"]["desiredNumberScheduled"].as_i64()).unwrap_or_default()
 }
 

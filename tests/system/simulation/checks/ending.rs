@@ -8,6 +8,7 @@ use super::super::history_rows::Record;
 use super::super::repository::{Key, Want, told};
 use super::super::run::Run;
 use super::super::scenario::{Fate, Will};
+use super::pods::is_hindered;
 
 /// Every object is as the head says; or its manifest is held, and it is as it was before; or it is complained about.
 pub fn ends_as_it_must(run: &Run) -> Vec<Finding> {
@@ -70,7 +71,8 @@ fn workload(run: &Run, key: &Key, want: &Want, live: &Value, findings: &mut Find
         format!("{key:?} has a hold for what the head does not say: {hold}")
     });
     let for_another = run.scenario.style.whole_commit;
-    findings.demand(will != Will::Succeed || by_hand || for_another || is_late(run, key), || {
+    let is_hindered = newest(run, key).is_some_and(|record| is_hindered(run, record));
+    findings.demand(will != Will::Succeed || by_hand || for_another || is_hindered || is_late(run, key), || {
         format!("{key:?} can only succeed, and is held: {hold}")
     });
     let failed_back = newest(run, key).is_some_and(|record| record.outcome == "rollback-failed");

@@ -42,7 +42,7 @@ pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
 
 /// Returns true when a canary could not go on: a quota refused its next step, or a second belay has put a pod of another version
 /// that is not ready among those that its controller leaves alone.
-fn is_hindered(run: &Run, record: &Record) -> bool {
+pub(super) fn is_hindered(run: &Run, record: &Record) -> bool {
     let is_canary = record.steps.iter().any(|(_, step, _)| step == "canary");
     let is_refused = record.reason.starts_with("Forbidden") && run.acting(Actor::Quota).any(|it| it.key == record.key);
     is_canary && (is_refused || run.had_rival() && record.reason.starts_with("ControllerSilent"))

@@ -249,14 +249,39 @@ async fn what_is_not_as_it_should_be_is_corrected_or_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_canary_that_is_there_again_goes_on() {
+    let canary = || standing(false).map(|live| LiveProgress { is_canary: true, ..live });
+    let left_failed = || RecordedFacts { is_left_failed: true, ..RecordedFacts::default() };
+    let unchanged = |_: &Wanted| PlanStep::Unchanged;
+    each_becomes(vec![
+        (
+            "a canary that is there again goes on",
+            |_| {},
+            Prepared { live: canary(), ..prepared(WEB, drift(), unchanged) },
+            vec!["resume [], begin [web], correct []"],
+        ),
+        (
+            "one that failed and could not go back is left",
+            |_| {},
+            Prepared { live: canary(), recorded: left_failed(), ..prepared(WEB, drift(), unchanged) },
+            vec![],
+        ),
+        (
+            "one is left where drift is only reported",
+            |state| state.settings.drift = Drift::Report,
+            Prepared { live: canary(), ..prepared(WEB, drift(), unchanged) },
+            vec![],
+        ),
+    ]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
     let ours = |prepared| Prepared { owner: Some("shop".to_owned()), live: standing(false), ..prepared };
     let broken_off = || {
         let newest = Some((Outcome::RolledBack, Timestamp::UNIX_EPOCH));
         RecordedFacts { newest, ..RecordedFacts::default() }
     };
-    let canary = || standing(false).map(|live| LiveProgress { is_canary: true, ..live });
-    let left_failed = || RecordedFacts { is_left_failed: true, ..RecordedFacts::default() };
     let unchanged = |_: &Wanted| PlanStep::Unchanged;
     let rejected = |_: &Wanted| PlanStep::Rejected(reason(), Vec::new());
     let claimed = |_: &Wanted| PlanStep::Rejected(Reason::new(ReasonCode::ClaimedTwice, ""), Vec::new());
@@ -276,24 +301,6 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
             vec!["resume [], begin [web], correct []"],
         ),
         ("one that was not is left", |_| {}, ours(prepared(WEB, drift(), unchanged)), vec![]),
-        (
-            "a canary that is there again goes on",
-            |_| {},
-            Prepared { live: canary(), ..prepared(WEB, drift(), unchanged) },
-            vec!["resume [], begin [web], correct []"],
-        ),
-        (
-            "one that failed and could not go back is left",
-            |_| {},
-            Prepared { live: canary(), recorded: left_failed(), ..prepared(WEB, drift(), unchanged) },
-            vec![],
-        ),
-        (
-            "one is left where drift is only reported",
-            |state| state.settings.drift = Drift::Report,
-            Prepared { live: canary(), ..prepared(WEB, drift(), unchanged) },
-            vec![],
-        ),
         (
             "what has an open record goes on under it",
             |state| drop(state.rollouts.resumed.insert(key("web"), record(5, "web"))),
