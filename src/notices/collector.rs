@@ -107,7 +107,7 @@ impl Collector {
         let before = history.settled_before(NAME, source, commit)?;
         let all = records(history, source, commit)?;
         let is_later = |record: &Record| record.ended > before;
-        // Where a clock was set back, no record is later.
+        // No record is later if a clock was set back.
         let is_any_later = all.iter().any(is_later);
         let records = all.into_iter().filter(|record| is_later(record) || !is_any_later);
         let with_steps = |record: Record| {

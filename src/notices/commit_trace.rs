@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::digest::digest;
 use crate::history::Arrival;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::analysis::without_log_line;
 use belay_core::rollout::{CommitId, Outcome, Record, Step, StepKind, short_cause};
 
 /// The most spans of a trace. Those of the objects come before those of their steps.
@@ -62,7 +63,7 @@ pub(super) struct TraceSpan {
     pub events: Vec<(Timestamp, &'static str)>,
 }
 
-/// What is said of a span: texts and whole numbers.
+/// The attributes of a span: texts and whole numbers.
 pub(super) type SpanAttributes = Vec<(&'static str, Value)>;
 
 /// The status of a span.
@@ -217,7 +218,8 @@ fn phases<'s>(steps: &'s [Step], end: Timestamp, outcome: Outcome, status: &Span
     for step in steps {
         let next = RolloutPhase::of(step);
         if step.kind == StepKind::Verdict || next.is_some() {
-            let status = if next.is_some() { SpanStatus::Ok } else { SpanStatus::Error(String::new()) };
+            let goes_on = next.as_ref().is_some_and(|next| next.name != ROLLBACK);
+            let status = if goes_on { SpanStatus::Ok } else { SpanStatus::Error(String::new()) };
             phases.extend(open.take().map(|phase| RolloutPhase { end: step.at, status, ..phase }));
         }
         open = next.or(open);
@@ -236,8 +238,8 @@ fn status(outcome: Outcome, record: Option<&Record>) -> SpanStatus {
     match outcome {
         good if good.is_good() => SpanStatus::Ok,
         wrong if wrong.rank().is_some() => {
-            let cause =
-                record.and_then(|record| record.reason.as_ref()).map(|reason| short_cause(&reason.message, None));
+            let cause = record.and_then(|record| record.reason.as_ref());
+            let cause = cause.map(|reason| short_cause(without_log_line(&reason.message), None));
             SpanStatus::Error(cause.map_or_else(|| outcome.word().to_owned(), |cause| format!("{outcome}: {cause}")))
         }
         _ => SpanStatus::Unset,

@@ -39,7 +39,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(20);
 const ANSWER: usize = 4096;
 /// The time for which the body of an answer is read. Its status has said by then if the message was taken.
 const LISTENS: Duration = Duration::from_secs(2);
-/// How many bytes the first line and the headers of an answer may have.
+/// The most bytes of the first line and the headers of an answer.
 const HEADERS: usize = 64 << 10;
 /// The number of characters of it that are shown.
 const SHOWN: usize = 200;

@@ -61,7 +61,8 @@ impl Context {
                 && newest.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::UndoneByHand)
         });
         let was_suspended = newest.as_ref().is_some_and(|newest| newest.outcome == Outcome::Suspended);
-        let last = unfinished.then(|| self.last_rollout(&wanted.key)).flatten();
+        let is_canary = prepared.live.as_ref().is_some_and(|live| live.is_canary);
+        let last = (unfinished || is_canary).then(|| self.last_rollout(&wanted.key)).flatten();
         let is_left_failed = wanted.trigger != Trigger::Retry
             && last.as_ref().is_some_and(|last| {
                 last.outcome == Outcome::Failed && last.manifest_hash.as_ref() == Some(&wanted.hash)
@@ -69,7 +70,9 @@ impl Context {
         RecordedFacts {
             newest: newest.map(|record| (record.outcome, record.started)),
             was_undone,
-            has_ended: last.is_some_and(|last| last.outcome.is_final() && last.outcome != Outcome::Superseded),
+            has_ended: last
+                .filter(|_| unfinished)
+                .is_some_and(|last| last.outcome.is_final() && last.outcome != Outcome::Superseded),
             is_left_failed,
             applied: open.and_then(|record| self.baseline(record, JudgedWrite::Applied)),
             went_back: open.and_then(|record| self.baseline(record, JudgedWrite::WentBack)),

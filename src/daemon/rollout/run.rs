@@ -70,7 +70,7 @@ impl RolloutTask {
     pub async fn roll_out(&mut self, start: RolloutStart) -> Result<Outcome, Cancelled> {
         match start {
             RolloutStart::Apply => {
-                Box::pin(self.delete_superseded_jobs()).await?;
+                Box::pin(self.delete_jobs_of_earlier_rollouts()).await?;
                 if self.apply.respects_undo
                     && let Some(live) = self.read().await?
                     && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?

@@ -71,7 +71,7 @@ impl Location {
         }
     }
 
-    /// Whom it speaks to, where it is a URL.
+    /// The server, if it is a URL.
     #[must_use]
     pub fn origin(&self) -> Option<&Origin> {
         match &self.0 {

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::cluster::{ClusterError, Mode};
-use crate::config::{AnalysisConfig, AnalysisSubject};
+use crate::config::AnalysisConfig;
 use crate::daemon::rollout::kinds::job_runs::has_ended;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use crate::daemon::shared::context::Context;
@@ -16,7 +16,7 @@ use crate::git::EntryKind;
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::yaml::Limits;
 use belay_core::rollout::analysis::{JobOrigin, JobState, is_made_by, job_key, job_state};
-use belay_core::rollout::{CommitId, Outcome, Record};
+use belay_core::rollout::{CommitId, Record, Workload, asked_analyses};
 
 /// The longest time for which a rollout waits until the Jobs that still run are deleted. One that stays ends by its deadline.
 const DELETION: Duration = Duration::from_secs(10);
@@ -93,29 +93,46 @@ impl AnalysisJob {
 impl RolloutTask {
     /// Deletes the Jobs of this rollout that still run: it has its end.
     pub async fn delete_jobs_of_analyses(&self) {
-        let record = self.context.history.record(self.record).ok().flatten();
-        self.delete_running(record.as_slice()).await;
+        if self.jobs_of_analyses().is_empty() {
+            return;
+        }
+        match self.context.history.record(self.record) {
+            Ok(record) => self.delete_running(record.as_slice()).await,
+            Err(error) => {
+                let object = &self.planned.wanted.key;
+                warn!(%object, %error, "the jobs of its analyses can't be deleted: they end by their deadlines")
+            }
+        }
     }
 
     /// Deletes the Jobs of earlier rollouts that still run: this one takes their place.
-    pub async fn delete_superseded_jobs(&self) -> Result<(), Cancelled> {
-        if self.jobs_of_analyses().next().is_none() {
+    pub async fn delete_jobs_of_earlier_rollouts(&self) -> Result<(), Cancelled> {
+        if self.jobs_of_analyses().is_empty() {
             return Ok(());
         }
         let records = self.context.newest_records(&self.planned.wanted.key);
-        let is_superseded = |record: &Record| record.rolls_out && record.outcome == Outcome::Superseded;
-        let earlier: Vec<Record> = records.into_iter().filter(is_superseded).take(EARLIER_JOBS).collect();
+        let is_earlier = |record: &Record| record.rolls_out && record.id != self.record;
+        let earlier: Vec<Record> = records.into_iter().filter(is_earlier).take(EARLIER_JOBS).collect();
         self.unless_cancelled(self.delete_running(&earlier)).await
     }
 
-    /// Returns the names of the analyses that have Jobs.
-    fn jobs_of_analyses(&self) -> impl Iterator<Item = &str> {
-        let has_job = |known: &&AnalysisConfig| matches!(known.subject(), Ok(AnalysisSubject::Job { .. }));
-        self.context.config.known_analyses.iter().filter(has_job).map(|known| known.name.as_str())
+    /// Returns the names of the analyses of this rollout that have Jobs.
+    fn jobs_of_analyses(&self) -> Vec<&str> {
+        let (config, key) = (&self.context.config, &self.planned.wanted.key);
+        let has_job = |known: &&AnalysisConfig| known.job.is_some();
+        if !Workload::of(key).is_some_and(Workload::can_go_back)
+            || !self.is_of_template()
+            || !config.known_analyses.iter().any(|known| has_job(&known))
+        {
+            return Vec::new();
+        }
+        let asked = asked_analyses(&self.planned.wanted.manifest.value(), &config.analysis);
+        let jobs = config.known_analyses.iter().filter(has_job).filter(|known| asked.contains(&known.name));
+        jobs.map(|known| known.name.as_str()).collect()
     }
 
     async fn delete_running(&self, records: &[Record]) {
-        let deletions = self.jobs_of_analyses().flat_map(|analysis| {
+        let deletions = self.jobs_of_analyses().into_iter().flat_map(|analysis| {
             records.iter().map(move |record| self.delete_if_running(analysis, job_key(analysis, record)))
         });
         if timeout(DELETION, join_all(deletions)).await.is_err() {

@@ -14,7 +14,7 @@ use crate::history::error::HistoryError;
 /// Up to which size, in bytes, a file is checked from end to end whenever it is opened for writing.
 const CHECKED_AT_ONCE: u64 = 8 << 20;
 
-/// Whether SQLite says that what it read is damaged.
+/// Returns true when SQLite says that the read data are damaged.
 pub(in crate::history) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt))
 }
@@ -80,7 +80,7 @@ pub(in crate::history) fn wants_a_check(path: &Path) -> bool {
     size <= CHECKED_AT_ONCE || unfinished
 }
 
-/// Whether it is the process or the system that has too many files open; neither has a kind of its own.
+/// Returns true when the process or the system has too many files open; neither has a kind of its own.
 fn is_short_of_descriptors(error: &io::Error) -> bool {
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;

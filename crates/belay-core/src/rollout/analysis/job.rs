@@ -20,7 +20,9 @@ const LONGEST_SECONDS: i64 = 86_400;
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 /// The remark about a Job of which nothing had started when the cluster ended it.
 const ENDED: &str = "; it was ended by its deadline";
-/// The most characters of a pod's last log line in a verdict.
+/// The words before a pod's last log line.
+const LAST_LINE: &str = "; its last line: ";
+/// The most characters of that line in a verdict.
 const LINE: usize = 200;
 
 /// The rollout that a Job is made for.
@@ -210,6 +212,12 @@ pub fn job_state(key: &ObjectKey, live: &Value, pods: &[PodAccount], not_started
     }
 }
 
+/// Returns the reason of a failure without the line that a pod of a Job has written.
+#[must_use]
+pub fn without_log_line(reason: &str) -> &str {
+    reason.split_once(LAST_LINE).map_or(reason, |(reason, _)| reason)
+}
+
 /// Returns the failure of a Job in one sentence: its reason, the worst pod, and the last line that this has written.
 fn failure_of(key: &ObjectKey, reason: &Reason, pods: &[PodAccount]) -> String {
     // The reason begins with "the job failed: ".
@@ -218,7 +226,7 @@ fn failure_of(key: &ObjectKey, reason: &Reason, pods: &[PodAccount]) -> String {
     let Some(worst) = pods.iter().max_by_key(|pod| pod.fault).map(|pod| &pod.seen) else { return message };
     message.push_str(&format!("; its pod {} is {}", worst.name, state(worst)));
     if let Some(line) = worst.log.iter().rev().find(|line| !line.trim().is_empty()) {
-        message.push_str(&format!("; its last line: {}", shortened(line.trim(), LINE)));
+        message.push_str(&format!("{LAST_LINE}{}", shortened(line.trim(), LINE)));
     }
     message
 }
@@ -414,6 +422,7 @@ mod tests {
                 JobState::Ended(other) => format!("{other:?}"),
             };
             assert_eq!(told.replace(&key.name, "N"), expected, "{what}");
+            assert!(!without_log_line(&told).contains("no answer"), "{told}");
         }
     }
 }
