@@ -8,7 +8,7 @@ use belay_core::rollout::{Outcome, ReasonCode, Record, StepKind};
 use serde_json::{Value, json};
 
 use crate::jobs_run_once::job;
-use crate::support::canary::{ask, until_step, web};
+use crate::support::canary::{ask, until_step};
 use crate::support::daemon::{World, config_map, deployment, image, path_of, short};
 use crate::support::prometheus::analyses;
 
@@ -37,7 +37,9 @@ fn push_second(world: &mut World) -> String {
 }
 
 fn push_canary(world: &mut World, steps: &str) -> String {
-    world.push("web.yaml", &web(steps, "web:2"), "Second version")
+    let annotated = format!("name: web\n  annotations: {{belay.dev/canary: \"{steps}\"}}\nspec");
+    let canary = deployment("web", "web:2", "").replace("name: web\nspec", &annotated);
+    world.push("web.yaml", &canary, "Second version")
 }
 
 /// Pushes the second version, and returns its record when it has ended.
@@ -197,9 +199,7 @@ async fn a_file_that_is_no_job_has_no_verdict() {
 #[tokio::test(start_paused = true)]
 async fn a_canary_and_its_bake_time_have_one_job() {
     let mut world = world(SMOKE, "exit-after=30s,code=0").await;
-    let canary = deployment("web", "web:2", "")
-        .replace("name: web\nspec", "name: web\n  annotations: {belay.dev/canary: \"1 2m\"}\nspec");
-    let commit = world.push("web.yaml", &canary, "Second version");
+    let commit = push_canary(&mut world, "1 2m");
     world.through(&commit).await;
     let record = world.record(&commit, WEB);
     assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
