@@ -350,14 +350,16 @@ mod tests {
         PodAccount { uid: String::new(), seen, fault: Fault::Commit, start }
     }
 
+    /// Returns a live Job with a deadline that has ended so.
+    fn ended(deadline: i64, kind: &str, message: &str) -> Value {
+        let reason = if message == "late" { DEADLINE_EXCEEDED } else { "R" };
+        let condition = json!({"type": kind, "status": "True", "reason": reason, "message": message});
+        json!({"spec": {"activeDeadlineSeconds": deadline}, "status": {"conditions": [condition]}})
+    }
+
     #[test]
     fn a_job_has_a_state() {
         let key = job_key("smoke", &record("web", 1));
-        let ended = |deadline: i64, kind: &str, message: &str| {
-            let reason = if message == "late" { DEADLINE_EXCEEDED } else { "R" };
-            let condition = json!({"type": kind, "status": "True", "reason": reason, "message": message});
-            json!({"spec": {"activeDeadlineSeconds": deadline}, "status": {"conditions": [condition]}})
-        };
         let is = |kind: &str, message: &str| ended(60, kind, message);
         let runs = json!({"spec": {}});
         let stuck = || vec![pod(PodStart::Stuck, "ImagePullBackOff", "")];
