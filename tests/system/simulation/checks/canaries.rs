@@ -9,7 +9,7 @@ use super::super::events::Hand;
 use super::super::findings::{Finding, Findings, annotation, hold, is_workload, template};
 use super::super::repository::Key;
 use super::super::run::Run;
-use super::ending::newest;
+use super::ending::{newest, way_back};
 
 /// The time of each step of the canaries here, in milliseconds.
 const STEP: u64 = 20_000;
@@ -116,7 +116,8 @@ pub fn canaries_are_locked(run: &Run) -> Vec<Finding> {
     let head = &run.head().objects;
     for (key, live) in run.live.iter().filter(|(key, _)| run.settled && is_workload(key) && head.contains_key(*key)) {
         // So does one that has failed and can't go back.
-        let is_left = newest(run, key).is_some_and(|record| record.outcome == "failed");
+        let has_failed = newest(run, key).is_some_and(|record| record.outcome == "failed");
+        let is_left = has_failed && !template(live).is_some_and(|template| way_back(run, key, &template));
         findings.demand(is_left || is_as_its_manifest_says(key, &live["spec"]), || {
             format!("{key:?} is still locked: {}", live["spec"])
         });

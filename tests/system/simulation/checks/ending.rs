@@ -100,7 +100,7 @@ fn is_late(run: &Run, key: &Key) -> bool {
 }
 
 /// Returns true when there is a revision that was seen complete, other than this one, in the newest books.
-fn way_back(run: &Run, key: &Key, wanted: &(String, String)) -> bool {
+pub(super) fn way_back(run: &Run, key: &Key, wanted: &(String, String)) -> bool {
     let Some(books) = run.main_books() else { return false };
     let complete = books.records.iter().filter(|record| record.key == *key && record.outcome == "complete");
     complete.filter(|record| record.rolls_out).any(|record| {
