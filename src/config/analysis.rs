@@ -137,8 +137,8 @@ impl AnalysisConfig {
     ///
     /// Fails with the fault of a query; a configuration that was checked has none.
     pub fn subject(&self) -> Result<AnalysisSubject, String> {
-        if let Some(file) = &self.job {
-            return Ok(AnalysisSubject::Job { file: file.trim_start_matches('/').to_owned() });
+        if let Some(file) = self.job_file() {
+            return Ok(AnalysisSubject::Job { file: file.to_owned() });
         }
         let parse = |key: &str, text: &str| QueryTemplate::parse(text).map_err(|fault| format!("{key}: {fault}"));
         match (&self.bad, &self.total, &self.query) {
@@ -158,11 +158,15 @@ impl AnalysisConfig {
         }
     }
 
+    /// Returns the path of its Job from the root of the repository, without a slash at its beginning.
+    fn job_file(&self) -> Option<&str> {
+        self.job.as_deref().map(|path| path.trim_start_matches('/'))
+    }
+
     /// Returns the path of its Job as a pattern of gitignore.
     pub(super) fn job_pattern(&self) -> Option<String> {
-        let path = self.job.as_deref()?.trim_start_matches('/');
         let mut pattern = "/".to_owned();
-        for c in path.chars() {
+        for c in self.job_file()?.chars() {
             if "\\*?[ ".contains(c) {
                 pattern.push('\\');
             }
@@ -256,7 +260,7 @@ impl AnalysisConfig {
         if let Some((key, _)) = for_prometheus.iter().find(|(_, is_set)| *is_set) {
             return Some(format!("{key} is not for an analysis with job"));
         }
-        let path = self.job.as_deref().unwrap_or_default().trim_start_matches('/');
+        let path = self.job_file().unwrap_or_default();
         let is_plain = |part: &str| !["", ".", ".."].contains(&part) && !part.contains(char::is_control);
         (!path.split('/').all(is_plain)).then(|| "job is no path of a file from the root of the repository".to_owned())
     }

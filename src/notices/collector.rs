@@ -1,6 +1,7 @@
 //! The collector of traces: the trace of each commit when it has settled, over OTLP.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use http::Method;
 use serde_json::json;
@@ -28,7 +29,8 @@ const PASSING: [u16; 4] = [429, 502, 503, 504];
 #[derive(Clone, Debug)]
 pub struct Collector {
     url: CollectorUrl,
-    config: TelemetryConfig,
+    token_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
     /// The name of this daemon.
     instance: String,
     /// The URLs of the sources' repositories, without credentials.
@@ -43,8 +45,8 @@ impl Collector {
         instance: String,
         repositories: BTreeMap<String, String>,
     ) -> Option<Collector> {
-        let url = config.otlp.clone()?;
-        Some(Collector { url, config: config.clone(), instance, repositories })
+        let TelemetryConfig { otlp, token_file, ca_file } = config.clone();
+        Some(Collector { url: otlp?, token_file, ca_file, instance, repositories })
     }
 }
 
@@ -134,7 +136,7 @@ impl Collector {
         let mut secrets = Secrets::default();
         secrets.add_path(Destination::parse(self.url.reveal()).map_err(SendError)?.path());
         let mut headers = Vec::new();
-        if let Some(file) = &self.config.token_file {
+        if let Some(file) = &self.token_file {
             let token = read_secret(file).map_err(SendError)?;
             secrets.add(&token);
             headers.push(("authorization", format!("Bearer {}", token.trim())));
@@ -145,7 +147,7 @@ impl Collector {
             allow_private: true,
             headers,
             method: Method::POST,
-            authorities: authorities(self.config.ca_file.as_deref())?,
+            authorities: authorities(self.ca_file.as_deref())?,
             mail: None,
             secrets,
             body,

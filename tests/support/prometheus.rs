@@ -1,14 +1,16 @@
 //! A Prometheus whose answers a test makes up.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use belay::clock::Clock;
 use belay::config::{AnalysisConfig, Config};
 use belay::prometheus::{Answer, InstantQuery, PrometheusError};
-use belay_core::rollout::analysis::Sample;
+use belay_core::rollout::Record;
+use belay_core::rollout::analysis::{Measurement, Sample};
 use jiff::Timestamp;
 
-use super::daemon::World;
+use super::daemon::{World, deployment};
 
 type Answers = Box<dyn FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send>;
 
@@ -36,6 +38,26 @@ impl InstantQuery for FakePrometheus {
         let answer = (self.answers.lock().unwrap())(&query, at.as_secs_f64());
         Box::pin(async move { answer.map_err(PrometheusError) })
     }
+}
+
+/// Returns the looks of the analyses of a rollout.
+pub fn measured(world: &World, record: &Record) -> Vec<Measurement> {
+    world.history().measurements(record.id).unwrap()
+}
+
+/// Returns a cluster with a bake time of two minutes, these analyses, and the first version live, which asks for none of them; and its
+/// commit. belay is stopped after `wait`.
+pub async fn before_analyses(config: &str, wait: Duration) -> (World, String) {
+    let mut world = World::embedded().await;
+    world.config.bake = "2m".parse().unwrap();
+    world.config.known_analyses = analyses(config);
+    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
+    world.start();
+    world.through(&first).await;
+    tokio::time::sleep(wait).await;
+    world.stop().await;
+    world.config.analysis = world.config.known_analyses.iter().map(|known| known.name.clone()).collect();
+    (world, first)
 }
 
 /// Returns the sample of a pod.

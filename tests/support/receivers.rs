@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// The behaviour of a receiver.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Temper {
+pub enum ReceiverBehaviour {
     Takes,
     /// Answers so, with a wish when to be asked again, in seconds.
     Says(u16, Option<u64>),
@@ -25,11 +25,11 @@ pub enum Temper {
 
 /// Receivers by their hosts, and what they were sent.
 #[derive(Clone, Default)]
-pub struct Receivers(Arc<Mutex<Office>>);
+pub struct Receivers(Arc<Mutex<ReceiverState>>);
 
 #[derive(Default)]
-struct Office {
-    tempers: BTreeMap<String, Temper>,
+struct ReceiverState {
+    behaviours: BTreeMap<String, ReceiverBehaviour>,
     sent: Vec<Sent>,
     clock: Option<Clock>,
 }
@@ -46,19 +46,19 @@ pub struct Sent {
 
 impl Post for Receivers {
     fn post(&self, delivery: Delivery) -> Pin<Box<dyn Future<Output = Result<HttpAnswer, SendError>> + Send + '_>> {
-        let mut office = self.0.lock().unwrap();
+        let mut state = self.0.lock().unwrap();
         let (host, path) = (delivery.host().to_owned(), delivery.path().to_owned());
-        let temper = office.tempers.get(&host).copied().unwrap_or(Temper::Takes);
+        let behaviour = state.behaviours.get(&host).copied().unwrap_or(ReceiverBehaviour::Takes);
         let body = serde_json::from_slice(&delivery.body).unwrap();
-        let at = office.clock.as_ref().unwrap().now();
-        office.sent.push(Sent { host, at, path, headers: delivery.headers.into_iter().collect(), body });
+        let at = state.clock.as_ref().unwrap().now();
+        state.sent.push(Sent { host, at, path, headers: delivery.headers.into_iter().collect(), body });
         Box::pin(async move {
             let answer = |status, retry_after| Ok(HttpAnswer { status, retry_after, text: String::new() });
-            match temper {
-                Temper::Takes => answer(204, None),
-                Temper::Says(status, seconds) => answer(status, seconds.map(Duration::from_secs)),
-                Temper::Away => Err(SendError("connection refused".to_owned())),
-                Temper::Silent => std::future::pending().await,
+            match behaviour {
+                ReceiverBehaviour::Takes => answer(204, None),
+                ReceiverBehaviour::Says(status, seconds) => answer(status, seconds.map(Duration::from_secs)),
+                ReceiverBehaviour::Away => Err(SendError("connection refused".to_owned())),
+                ReceiverBehaviour::Silent => std::future::pending().await,
             }
         })
     }
@@ -71,8 +71,8 @@ impl Receivers {
     }
 
     /// Lets a receiver behave so.
-    pub fn set(&self, host: &str, temper: Temper) {
-        self.0.lock().unwrap().tempers.insert(host.to_owned(), temper);
+    pub fn set(&self, host: &str, behaviour: ReceiverBehaviour) {
+        self.0.lock().unwrap().behaviours.insert(host.to_owned(), behaviour);
     }
 
     /// Returns what a receiver was sent.

@@ -6,7 +6,7 @@ use belay_core::rollout::analysis::{AnalysisVerdict, Measured, Measurement, Samp
 use belay_core::rollout::{FailureCause, Outcome, ReasonCode, Record, StepKind};
 
 use crate::support::daemon::{World, deployment, image, path_of};
-use crate::support::prometheus::{ERRORS, FakePrometheus, LATENCY, analyses, sample};
+use crate::support::prometheus::{ERRORS, FakePrometheus, LATENCY, analyses, before_analyses, measured, sample};
 
 const WEB: &str = "Deployment default/web";
 
@@ -16,15 +16,7 @@ fn value(value: f64) -> Result<Vec<Sample>, String> {
 
 /// Returns a cluster with a bake time of two minutes and these analyses, and the first version live for ten minutes.
 async fn world(config: &str, answers: impl FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send + 'static) -> World {
-    let mut world = World::embedded().await;
-    world.config.bake = "2m".parse().unwrap();
-    world.config.known_analyses = analyses(config);
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    tokio::time::sleep(Duration::from_mins(10)).await;
-    world.stop().await;
-    world.config.analysis = world.config.known_analyses.iter().map(|known| known.name.clone()).collect();
+    let (mut world, first) = before_analyses(config, Duration::from_mins(10)).await;
     world.prometheus = Some(FakePrometheus::of(&world, answers));
     world.start();
     world.through(&first).await;
@@ -36,10 +28,6 @@ async fn second(world: &mut World) -> Record {
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
     world.record(&second, WEB)
-}
-
-fn measured(world: &World, record: &Record) -> Vec<Measurement> {
-    world.history().measurements(record.id).unwrap()
 }
 
 /// Returns the seconds from the beginning of the bake time to the end.

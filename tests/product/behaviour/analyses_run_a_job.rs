@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::jobs_run_once::job;
 use crate::support::canary::{ask, until_step};
 use crate::support::daemon::{World, config_map, deployment, image, path_of, short};
-use crate::support::prometheus::analyses;
+use crate::support::prometheus::{before_analyses, measured};
 
 const WEB: &str = "Deployment default/web";
 const JOBS: &str = "apis/batch/v1/namespaces/default/jobs";
@@ -18,14 +18,7 @@ const SMOKE: &str = "[[analysis]]\nname = 'smoke'\njob = 'smoke/job.yaml'\n";
 
 /// Returns a cluster with the first version live, and with a bake time of two minutes and the file of a Job of this fate for the next one.
 async fn world(config: &str, fate: &str) -> World {
-    let mut world = World::embedded().await;
-    world.config.bake = "2m".parse().unwrap();
-    world.config.known_analyses = analyses(config);
-    let first = world.push("web.yaml", &deployment("web", "web:1", ""), "First version");
-    world.start();
-    world.through(&first).await;
-    world.stop().await;
-    world.config.analysis = vec!["smoke".to_owned()];
+    let (mut world, first) = before_analyses(config, Duration::ZERO).await;
     world.start();
     world.through(&first).await;
     world.repository.write("smoke/job.yaml", job("smoke", "smoke:1", fate, "  backoffLimit: 0\n"));
@@ -47,10 +40,6 @@ async fn second(world: &mut World) -> Record {
     let second = push_second(world);
     world.through(&second).await;
     world.record(&second, WEB)
-}
-
-fn measured(world: &World, record: &Record) -> Vec<Measurement> {
-    world.history().measurements(record.id).unwrap()
 }
 
 async fn until_job(world: &World) -> Value {

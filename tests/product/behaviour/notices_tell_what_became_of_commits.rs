@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::schema::fits;
 use crate::support::daemon::{World, broken, deployment, image, path_of};
-use crate::support::receivers::{Receivers, Sent, Temper};
+use crate::support::receivers::{ReceiverBehaviour, Receivers, Sent};
 
 /// Receivers at `NAME.example`.
 fn hooks(names: &[&str]) -> Vec<NotifyConfig> {
@@ -175,8 +175,8 @@ fn map(number: usize) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_dead_receiver_delays_nothing_and_is_given_up_after_a_day() {
     let (mut world, telling) = told(&["dead", "mute", "ops"]).await;
-    telling.post.set("dead.example", Temper::Away);
-    telling.post.set("mute.example", Temper::Silent);
+    telling.post.set("dead.example", ReceiverBehaviour::Away);
+    telling.post.set("mute.example", ReceiverBehaviour::Silent);
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
     pass(15).await;
@@ -199,7 +199,7 @@ async fn a_dead_receiver_delays_nothing_and_is_given_up_after_a_day() {
     assert!(tried.len() < 40, "{}", tried.len());
     assert!(tried.iter().all(|sent| sent.body["commit"] == second.as_str()), "in order: the second was not reached");
 
-    telling.post.set("dead.example", Temper::Takes);
+    telling.post.set("dead.example", ReceiverBehaviour::Takes);
     let fourth = world.push("web.yaml", &deployment("web", "web:4", ""), "Fourth version");
     world.through(&fourth).await;
     pass(3600 + 15).await;
@@ -212,7 +212,7 @@ async fn a_dead_receiver_delays_nothing_and_is_given_up_after_a_day() {
 #[tokio::test(start_paused = true)]
 async fn after_a_restart_the_same_message_is_sent_again_and_none_is_lost() {
     let (mut world, telling) = told(&["ops"]).await;
-    telling.post.set("ops.example", Temper::Says(500, None));
+    telling.post.set("ops.example", ReceiverBehaviour::Says(500, None));
     let post = telling.post.clone();
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
@@ -225,7 +225,7 @@ async fn after_a_restart_the_same_message_is_sent_again_and_none_is_lost() {
     assert!(!before.is_empty());
 
     world.start();
-    post.set("ops.example", Temper::Takes);
+    post.set("ops.example", ReceiverBehaviour::Takes);
     let telling = Telling::begin(&world, &post, hooks(&["ops", "new"]));
     pass(120).await;
     let after = post.sent("ops.example").split_off(before.len());
@@ -243,7 +243,7 @@ async fn after_a_restart_the_same_message_is_sent_again_and_none_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn what_ends_belay_is_sent_again_later_and_later() {
     let (mut world, mut telling) = told(&["ops"]).await;
-    telling.post.set("ops.example", Temper::Silent);
+    telling.post.set("ops.example", ReceiverBehaviour::Silent);
     let post = telling.post.clone();
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
@@ -261,7 +261,7 @@ async fn what_ends_belay_is_sent_again_later_and_later() {
     let sent = post.sent("ops.example");
     let gaps: Vec<i64> = sent.windows(2).map(|pair| pair[1].at.duration_since(pair[0].at).as_secs()).collect();
     assert!(gaps.iter().zip([10, 20, 40, 80]).all(|(gap, least)| (least..=least + 6).contains(gap)), "{gaps:?}");
-    post.set("ops.example", Temper::Takes);
+    post.set("ops.example", ReceiverBehaviour::Takes);
     pass(200).await;
     assert_eq!(post.sent("ops.example").len(), 6, "it is told in the end");
     telling.end().await;
@@ -270,17 +270,17 @@ async fn what_ends_belay_is_sent_again_later_and_later() {
 #[tokio::test(start_paused = true)]
 async fn a_receiver_may_say_when_to_come_back_and_may_refuse() {
     let (mut world, telling) = told(&["ops"]).await;
-    telling.post.set("ops.example", Temper::Says(429, Some(600)));
+    telling.post.set("ops.example", ReceiverBehaviour::Says(429, Some(600)));
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
     pass(15).await;
-    telling.post.set("ops.example", Temper::Takes);
+    telling.post.set("ops.example", ReceiverBehaviour::Takes);
     pass(570).await;
     assert_eq!(telling.post.sent("ops.example").len(), 1, "not before ten minutes are over");
     pass(40).await;
     assert_eq!(telling.post.sent("ops.example").len(), 2);
     // A message that will never be taken does not keep the next one.
-    telling.post.set("ops.example", Temper::Says(400, None));
+    telling.post.set("ops.example", ReceiverBehaviour::Says(400, None));
     let third = world.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
     world.through(&third).await;
     pass(60).await;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::canary::{web, with_steps};
 use crate::support::daemon::{World, broken, config_map, deployment, short};
-use crate::support::receivers::{Receivers, Sent, Temper};
+use crate::support::receivers::{ReceiverBehaviour, Receivers, Sent};
 
 const HOST: &str = "collector.example";
 const STEPS: &str = "1 1m, 50% 2m";
@@ -269,12 +269,12 @@ async fn what_becomes_of_it_later_is_in_the_same_trace() {
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_is_away_gets_all_traces_when_it_is_back() {
     let (mut world, tracing) = traced().await;
-    tracing.post.set(HOST, Temper::Away);
+    tracing.post.set(HOST, ReceiverBehaviour::Away);
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
     pass(15).await;
     // Its answer is not waited for, either.
-    tracing.post.set(HOST, Temper::Silent);
+    tracing.post.set(HOST, ReceiverBehaviour::Silent);
     let third = world.push("web.yaml", &deployment("web", "web:3", ""), "Third version");
     world.through(&third).await;
     pass(15).await;
@@ -285,7 +285,7 @@ async fn a_collector_that_is_away_gets_all_traces_when_it_is_back() {
     world.kill().await;
 
     world.start();
-    post.set(HOST, Temper::Takes);
+    post.set(HOST, ReceiverBehaviour::Takes);
     let tracing = Tracing::begin(&world, &post);
     pass(120).await;
     let after = tracing.sent().split_off(before.len());
@@ -302,7 +302,7 @@ async fn a_refused_trace_is_dropped_and_counted() {
     let (mut world, tracing) = traced().await;
     let mut sent = 0;
     for (number, (status, dropped)) in [(401, 1), (307, 2), (500, 3), (503, 3)].into_iter().enumerate() {
-        tracing.post.set(HOST, Temper::Says(status, None));
+        tracing.post.set(HOST, ReceiverBehaviour::Says(status, None));
         let image = format!("web:{}", number + 2);
         let commit = world.push("web.yaml", &deployment("web", &image, ""), &image);
         world.through(&commit).await;
@@ -310,7 +310,7 @@ async fn a_refused_trace_is_dropped_and_counted() {
         sent += 1;
         assert_eq!((tracing.sent().len(), counted(&world)[2]), (sent, dropped), "{status}");
     }
-    tracing.post.set(HOST, Temper::Takes);
+    tracing.post.set(HOST, ReceiverBehaviour::Takes);
     pass(20).await;
     assert_eq!(counted(&world), [1, 1, 3], "only what may pass is tried again");
     tracing.end().await;
@@ -325,7 +325,7 @@ async fn a_trace_is_given_up_after_a_day() {
     world.with_first_version().await;
     let tracing = Tracing::begin(&world, &Receivers::default());
     pass(1).await;
-    tracing.post.set(HOST, Temper::Away);
+    tracing.post.set(HOST, ReceiverBehaviour::Away);
     let second = world.push("web.yaml", &deployment("web", "web:2", ""), "Second version");
     world.through(&second).await;
     pass(25 * 3600).await;

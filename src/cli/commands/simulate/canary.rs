@@ -14,7 +14,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::canary::{
     CanaryKind, CanaryLock, CanaryMove, CanaryPods, CanarySteps, next_move, next_replaced, why_without_steps,
 };
-use belay_core::rollout::{Bake, Baseline, Judge, WaitingOn, marks};
+use belay_core::rollout::{Bake, Baseline, Judge, WaitingOn};
 
 /// The least time between two looks at the pods of a step, and the most looks within one.
 const LOOK: Duration = Duration::from_secs(5);
@@ -122,13 +122,7 @@ impl Simulator {
             first.get_or_insert_with(|| live.clone());
             let judge = self.judge(&live);
             let mut play = StepPlay { simulator: self, watches, recorder, after: canary.after, lock, judge, live };
-            failed = match play.until_ready().await? {
-                None => play.watched(step.time.map_or(Duration::ZERO, |time| time.0)).await?,
-                failed => failed,
-            };
-            if failed.is_none() {
-                failed = play.until_ready().await?;
-            }
+            failed = play.run(step.time.map_or(Duration::ZERO, |time| time.0)).await?;
             number += 1;
         }
         Ok(CanaryPlayed { first: first.unwrap_or_default(), failed })
@@ -136,6 +130,17 @@ impl Simulator {
 }
 
 impl StepPlay<'_> {
+    /// Goes on until the pods of the step were ready for its time, and are ready at its end. Returns the end if they have failed.
+    async fn run(&mut self, time: Duration) -> Result<Option<SimulationEnd>, Failed> {
+        if let Some(failed) = self.until_ready().await? {
+            return Ok(Some(failed));
+        }
+        match self.watched(time).await? {
+            Some(failed) => Ok(Some(failed)),
+            None => self.until_ready().await,
+        }
+    }
+
     /// Goes on until the new pods of the step are ready. Returns the end if they don't become so.
     async fn until_ready(&mut self) -> Result<Option<SimulationEnd>, Failed> {
         let Simulator { cluster, clock, key, .. } = self.simulator;
@@ -202,11 +207,10 @@ impl StepPlay<'_> {
         Ok(())
     }
 
-    /// Deletes the old pods of the next nodes of a DaemonSet, once its controller has seen the new template.
+    /// Deletes the old pods of the next nodes, where nobody else replaces them.
     async fn replace_on_nodes(&self) -> Result<(), Failed> {
         let Simulator { cluster, clock, key, .. } = self.simulator;
-        let seen = self.live["status"]["observedGeneration"].as_i64().unwrap_or_default();
-        if self.lock.kind != CanaryKind::DaemonSet || seen < marks::generation(&self.live) {
+        if !self.lock.replaces_pods_of(&self.live) {
             return Ok(());
         }
         let pods = cluster.daemon_pods(key, &self.live).await?;

@@ -93,11 +93,12 @@ impl AnalysisJob {
 impl RolloutTask {
     /// Deletes the Jobs of this rollout that still run: it has its end.
     pub async fn delete_jobs_of_analyses(&self) {
-        if self.jobs_of_analyses().is_empty() {
+        let analyses = self.analyses_with_jobs();
+        if analyses.is_empty() {
             return;
         }
         match self.context.history.record(self.record) {
-            Ok(record) => self.delete_running(record.as_slice()).await,
+            Ok(record) => self.delete_running(&analyses, record.as_slice()).await,
             Err(error) => {
                 let object = &self.planned.wanted.key;
                 warn!(%object, %error, "the jobs of its analyses can't be deleted: they end by their deadlines")
@@ -107,17 +108,18 @@ impl RolloutTask {
 
     /// Deletes the Jobs of earlier rollouts that still run: this one takes their place.
     pub async fn delete_jobs_of_earlier_rollouts(&self) -> Result<(), Cancelled> {
-        if self.jobs_of_analyses().is_empty() {
+        let analyses = self.analyses_with_jobs();
+        if analyses.is_empty() {
             return Ok(());
         }
         let records = self.context.newest_records(&self.planned.wanted.key);
         let is_earlier = |record: &Record| record.rolls_out && record.id != self.record;
         let earlier: Vec<Record> = records.into_iter().filter(is_earlier).take(EARLIER_JOBS).collect();
-        self.unless_cancelled(self.delete_running(&earlier)).await
+        self.unless_cancelled(self.delete_running(&analyses, &earlier)).await
     }
 
     /// Returns the names of the analyses of this rollout that have Jobs.
-    fn jobs_of_analyses(&self) -> Vec<&str> {
+    fn analyses_with_jobs(&self) -> Vec<&str> {
         let (config, key) = (&self.context.config, &self.planned.wanted.key);
         let has_job = |known: &&AnalysisConfig| known.job.is_some();
         if !Workload::of(key).is_some_and(Workload::can_go_back)
@@ -131,8 +133,8 @@ impl RolloutTask {
         jobs.map(|known| known.name.as_str()).collect()
     }
 
-    async fn delete_running(&self, records: &[Record]) {
-        let deletions = self.jobs_of_analyses().into_iter().flat_map(|analysis| {
+    async fn delete_running(&self, analyses: &[&str], records: &[Record]) {
+        let deletions = analyses.iter().flat_map(|analysis| {
             records.iter().map(move |record| self.delete_if_running(analysis, job_key(analysis, record)))
         });
         if timeout(DELETION, join_all(deletions)).await.is_err() {

@@ -6,20 +6,17 @@ use tracing::info;
 
 use crate::cluster::ClusterError;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
-use belay_core::rollout::canary::{CanaryKind, CanaryLock, next_replaced};
-use belay_core::rollout::marks;
+use belay_core::rollout::canary::{CanaryLock, next_replaced};
 
 impl RolloutTask {
-    /// Deletes the old pods of the nodes that are next, where nobody else replaces them. Its controller must have seen the present
-    /// template, or it would make the same pods again.
+    /// Deletes the old pods of the nodes that are next, where nobody else replaces them.
     pub async fn replace_on_nodes(
         &self,
         live: &Value,
         lock: &CanaryLock,
     ) -> Result<Result<(), ClusterError>, Cancelled> {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        let seen = live["status"]["observedGeneration"].as_i64().unwrap_or_default();
-        if lock.kind != CanaryKind::DaemonSet || seen < marks::generation(live) {
+        if !lock.replaces_pods_of(live) {
             return Ok(Ok(()));
         }
         let ask = async {

@@ -96,6 +96,14 @@ impl CanaryLock {
         self.pods.min(self.kind.most_new(self.replicas))
     }
 
+    /// Returns true when belay deletes the old pods of the step: of a live DaemonSet whose controller has seen the present template, or
+    /// it would make the same pods again.
+    #[must_use]
+    pub fn replaces_pods_of(&self, live: &Value) -> bool {
+        let seen = live["status"]["observedGeneration"].as_i64().unwrap_or_default();
+        self.kind == CanaryKind::DaemonSet && seen >= marks::generation(live)
+    }
+
     /// Returns a body with the locks in place of the manifest's own fields.
     #[must_use]
     pub fn onto(&self, mut body: Value) -> Value {
