@@ -31,6 +31,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time after which an unused connection is closed.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The most unused connections that are kept. While a server is slow, each request that finds none begins a new one.
+const MAX_IDLE_CONNECTIONS: usize = 32;
+
 /// The file in a state folder with the kubeconfig of the embedded cluster that a daemon has brought along.
 pub(in crate::cli) const EMBEDDED_KUBECONFIG: &str = "embedded.kubeconfig";
 
@@ -61,6 +64,7 @@ fn client_of(config: Config) -> kube::Result<Client> {
     let connections = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_CONNECTION_TIMEOUT)
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
         .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -40,7 +41,7 @@ impl RolloutTask {
         let ended = AssertUnwindSafe(driver.carry_through(&mut self, start)).catch_unwind().await;
         let end = match ended {
             Ok(Ok(outcome)) => {
-                self.end_job(outcome).await;
+                Box::pin(self.end_job(outcome)).await;
                 Box::pin(self.delete_jobs_of_analyses()).await;
                 Box::pin(self.delete_hooks_that_are_over(outcome)).await;
                 End::Recorded(outcome)
@@ -66,58 +67,68 @@ impl RolloutTask {
         }
     }
 
-    /// Rolls out an object whose pods a controller replaces, or one without pods.
-    pub async fn roll_out(&mut self, start: RolloutStart) -> Result<Outcome, Cancelled> {
+    /// Rolls out an object whose pods a controller replaces, or one without pods. Each way to begin is boxed by itself: an
+    /// asynchronous function would keep room for the largest, and thousands wait.
+    pub fn roll_out(&mut self, start: RolloutStart) -> BoxFuture<'_, Result<Outcome, Cancelled>> {
         match start {
-            RolloutStart::Apply => {
-                Box::pin(self.delete_jobs_of_earlier_rollouts()).await?;
-                if self.apply.respects_undo
-                    && let Some(live) = self.read().await?
-                    && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
-                {
-                    return Ok(outcome);
-                }
-                Box::pin(self.look_at_replaced()).await?;
-                Box::pin(self.keep_fallback_template()).await?;
-                if self.may_have_canary() {
-                    self.unless_cancelled(self.turn.comes()).await?;
-                    if let Some(why) = Box::pin(self.begin_canary()).await? {
-                        self.turn.through();
-                        return self.end(Outcome::Rejected, Some(why)).await;
-                    }
-                }
-                // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
-                let room = self.turn_and_room().await?;
-                if let Some(why) = self.suspension() {
-                    return self.leave_alone(&why).await;
-                }
-                match Box::pin(self.apply_manifest(room)).await? {
-                    Ok(written) => Box::pin(self.follow(written)).await,
-                    Err(outcome) => Ok(outcome),
-                }
-            }
-            RolloutStart::Resume(baseline) => {
-                self.turn.through();
-                let live = self.read().await?;
-                let text = live.as_deref().map(Compact::of);
-                live.iter().for_each(|live| self.resume_canary(live));
-                let others = live.filter(|live| !self.is_ours(live));
-                self.step(StepKind::Resumed, "watching the rollout again").await?;
-                if let Some(live) = others
-                    && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
-                {
-                    return Ok(outcome);
-                }
-                Box::pin(self.judge_from(baseline, text)).await
-            }
-            RolloutStart::RollBack { reason, written } => {
-                self.turn.through();
-                let live = self.read().await?;
-                self.step(StepKind::Resumed, "going back again").await?;
-                Box::pin(self.roll_back(FailedRollout { reason, observed: None, written }, live)).await
-            }
-            RolloutStart::Prune => Box::pin(prune::delete(self)).await,
+            RolloutStart::Apply => Box::pin(self.apply_and_follow()),
+            RolloutStart::Resume(baseline) => Box::pin(self.watch_again(baseline)),
+            RolloutStart::RollBack { reason, written } => Box::pin(self.roll_back_again(reason, written)),
+            RolloutStart::Prune => Box::pin(prune::delete(self)),
         }
+    }
+
+    /// Applies the manifest, and follows it.
+    async fn apply_and_follow(&mut self) -> Result<Outcome, Cancelled> {
+        Box::pin(self.delete_jobs_of_earlier_rollouts()).await?;
+        if self.apply.respects_undo
+            && let Some(live) = self.read().await?
+            && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
+        {
+            return Ok(outcome);
+        }
+        Box::pin(self.look_at_replaced()).await?;
+        Box::pin(self.keep_fallback_template()).await?;
+        if self.may_have_canary() {
+            self.unless_cancelled(self.turn.comes()).await?;
+            if let Some(why) = Box::pin(self.begin_canary()).await? {
+                self.turn.through();
+                return Box::pin(self.end(Outcome::Rejected, Some(why))).await;
+            }
+        }
+        // Those that wait for their turn and for room, thousands perhaps, have little of their own meanwhile.
+        let room = self.turn_and_room().await?;
+        if let Some(why) = self.suspension() {
+            return Box::pin(self.leave_alone(&why)).await;
+        }
+        match Box::pin(self.apply_manifest(room)).await? {
+            Ok(written) => Box::pin(self.follow(written)).await,
+            Err(outcome) => Ok(outcome),
+        }
+    }
+
+    /// Watches a rollout again that was under way when belay ended.
+    async fn watch_again(&mut self, baseline: Baseline) -> Result<Outcome, Cancelled> {
+        self.turn.through();
+        let live = self.read().await?;
+        let text = live.as_deref().map(Compact::of);
+        live.iter().for_each(|live| self.resume_canary(live));
+        let others = live.filter(|live| !self.is_ours(live));
+        self.step(StepKind::Resumed, "watching the rollout again").await?;
+        if let Some(live) = others
+            && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
+        {
+            return Ok(outcome);
+        }
+        Box::pin(self.judge_from(baseline, text)).await
+    }
+
+    /// Goes on with a rollback that was under way when belay ended.
+    async fn roll_back_again(&mut self, reason: Reason, written: Option<Baseline>) -> Result<Outcome, Cancelled> {
+        self.turn.through();
+        let live = self.read().await?;
+        self.step(StepKind::Resumed, "going back again").await?;
+        Box::pin(self.roll_back(FailedRollout { reason, observed: None, written }, live)).await
     }
 
     /// Follows a write: there is nothing to wait for, or a rollout to be judged.
@@ -128,7 +139,7 @@ impl RolloutTask {
             // Its manifest is held all the same.
             self.turn.through();
             let reason = Reason::new(ReasonCode::Failed, HOLD_NOT_KEPT);
-            return self.end(Outcome::Failed, Some(reason)).await;
+            return Box::pin(self.end(Outcome::Failed, Some(reason))).await;
         }
         if hold.is_none() {
             self.context.holds.forget(key);
@@ -177,7 +188,7 @@ impl RolloutTask {
             let unsticking = WorkloadDriver::of(self).delete_stuck_pods(self);
             let mut judging = HealthMonitor::new(self, judge, own, Outcome::UnderWay);
             if is_resumed {
-                judging.resume_bake(judged.as_ref()).await?;
+                Box::pin(judging.resume_bake(judged.as_ref())).await?;
             }
             let ruled = tokio::select! {
                 biased;

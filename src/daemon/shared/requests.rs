@@ -15,7 +15,7 @@ const SLOW: Duration = Duration::from_secs(1);
 /// The most slow requests of one source that have given their room to others.
 const SLOW_AT_ONCE: usize = 64;
 /// The most objects of one source whose rollouts seem to have failed, and that are looked into at once.
-const LOOKS_AT_ONCE: usize = 64;
+const LOOKS_AT_ONCE: usize = 16;
 /// From how many bytes on an object is large: its values take up to 90 times as much memory.
 const LARGE_OBJECT: usize = 256 * 1024;
 /// The text of large objects that is dealt with at once, in KiB, or one object that has more.

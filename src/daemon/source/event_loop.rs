@@ -68,6 +68,7 @@ impl Source {
                     source.look_at_pods();
                     source.on(Event::Due);
                 }),
+                () = sleep_until(self.completion.give_back_at) => self.give_memory_back(),
                 () = tokio::time::sleep_until(self.recorded.next_tidy), if self.state.planning.planned.is_some() => self.tidy_up(),
             }
         }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::state::{Recorded, Rollouts, Source};
+use super::state::{Completion, Recorded, Rollouts, Source};
 use super::task_result::TaskResult;
 use crate::allocator;
 use crate::daemon::publish::obstacle::Obstacle;
@@ -18,7 +18,9 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Outcome, is_well};
 
 /// The number of ended rollouts that take so much memory that it is given back to the system: some 20 KiB each.
-const MANY: usize = 100;
+const MANY_ROLLOUTS: usize = 100;
+/// The time from the end of the last rollout until memory is given back: its Events and records are written by then.
+const GIVE_BACK_AFTER: Duration = Duration::from_secs(30);
 
 impl Source {
     /// Publishes whether everything that the head says is through.
@@ -45,8 +47,8 @@ impl Source {
             // Work has begun: the earlier finding does not count any more.
             self.completion.judged = None;
         }
-        if settled && self.completion.ended > MANY {
-            self.give_memory_back();
+        if self.state.rollouts.under_way.is_empty() {
+            self.completion.give_back_later(Instant::now());
         }
         let complete = self.complete(settled);
         let unhealthy = self.state.unhealthy_at_rest();
@@ -63,8 +65,8 @@ impl Source {
     }
 
     /// Gives the memory that many rollouts took side by side back to the system: the C library keeps it otherwise.
-    fn give_memory_back(&mut self) {
-        self.completion.ended = 0;
+    pub fn give_memory_back(&mut self) {
+        self.completion.give_back_at = None;
         let (pool, history) = (self.context.repository.blocking_pool.clone(), self.context.history.clone());
         let give_back = move || {
             if let Err(error) = history.release_memory() {
@@ -105,6 +107,16 @@ impl Source {
         // The newest record of a held object may be a correction.
         let is_held = self.context.status.read(holds).unwrap_or_default();
         self.state.fetch.refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
+    }
+}
+
+impl Completion {
+    /// Notes when memory is given back, after many rollouts have ended.
+    fn give_back_later(&mut self, now: Instant) {
+        if self.ended > MANY_ROLLOUTS {
+            self.ended = 0;
+            self.give_back_at = Some(now + GIVE_BACK_AFTER);
+        }
     }
 }
 

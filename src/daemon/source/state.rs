@@ -131,13 +131,15 @@ pub struct Completion {
     pub asked: Arc<DependencyRequest>,
     /// The last judgement if everything was complete, with the time of its fetch.
     pub judged: Option<(Timestamp, bool)>,
-    /// The number of rollouts that ended since freed memory was given back to the system.
+    /// The number of rollouts that ended since memory was given back to the system, or is to be.
     pub ended: usize,
+    /// The time at which freed memory is given back to the system.
+    pub give_back_at: Option<Instant>,
 }
 
 impl Completion {
     pub fn new(asked: Arc<DependencyRequest>) -> Completion {
-        Completion { asked, judged: None, ended: 0 }
+        Completion { asked, judged: None, ended: 0, give_back_at: None }
     }
 }
 

@@ -51,12 +51,16 @@ impl WorkloadDriver {
     }
 
     /// Carries a manifest through to the end of its record.
-    pub async fn carry_through(self, work: &mut RolloutTask, start: RolloutStart) -> Result<Outcome, Cancelled> {
+    pub fn carry_through(
+        self,
+        work: &mut RolloutTask,
+        start: RolloutStart,
+    ) -> BoxFuture<'_, Result<Outcome, Cancelled>> {
         match (self, start) {
             (WorkloadDriver::ReplicationController, start @ (RolloutStart::Apply | RolloutStart::Resume(_))) => {
-                Box::pin(replication_controller::roll_out(work, start)).await
+                Box::pin(replication_controller::roll_out(work, start))
             }
-            (_, start) => work.roll_out(start).await,
+            (_, start) => work.roll_out(start),
         }
     }
 
