@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use belay_core::manifest::hex;
 use belay_core::rollout::analysis::{AnalysisRule, JobCondition, LookTimes, OnNone, QueryTemplate};
 use belay_core::span::Span;
 use schemars::JsonSchema;
@@ -192,8 +193,7 @@ impl AnalysisConfig {
             Some(file) => format!("job {file:?}"),
             None => format!("{:?}", (&self.prometheus, &self.bad, &self.total, &self.query)),
         };
-        let hash = sha2::Sha256::digest(text);
-        hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex(&sha2::Sha256::digest(text)[..8])
     }
 
     /// Returns the shortest time from the beginning of the bake time in which it can fail.

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::HistoryError;
 use super::fallback_template::checked;
-use belay_core::manifest::ObjectKey;
+use belay_core::manifest::{ObjectKey, hex};
 use belay_core::rollout::{CommitId, Outcome, Record, Trigger};
 
 /// The newest commit whose manifest of a workload was seen complete.
@@ -47,7 +47,7 @@ impl KeptTemplate {
 
     /// Returns the name under which the same template is kept once.
     pub(in crate::history) fn hash(&self) -> String {
-        Sha256::digest(&self.text).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(&self.text))
     }
 }
 

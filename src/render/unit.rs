@@ -1,7 +1,7 @@
 //! The folders that are units, and the inputs of each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::capabilities::Capabilities;
 use super::excluded::{Excluded, IGNORE_FILE};
 use super::refusal::Refusal;
 use super::tree::{Node, Tree, below, folders_above};
-use belay_core::manifest::{Place, join};
+use belay_core::manifest::{Place, hex, join};
 
 /// The most folders that an advice names.
 const LISTED: usize = 8;
@@ -339,11 +339,7 @@ impl RenderId {
 
 impl fmt::Display for RenderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::with_capacity(64);
-        for byte in self.0 {
-            write!(text, "{byte:02x}")?;
-        }
-        f.write_str(&text)
+        f.write_str(&hex(&self.0))
     }
 }
 

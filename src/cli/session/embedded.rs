@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time_warp::ClockPace;
 use crate::regular_file::read_own_text;
+use belay_core::manifest::{hex, parse_hex};
 use minicluster::{Access, Authority, Authorization, Builder, Listening, MiniCluster, Token, Transport, User};
 
 pub(in crate::cli) use super::kubeconfig::write as write_kubeconfig;
@@ -88,7 +89,7 @@ impl CertificateIdentity {
             serde_json::from_str(text).map_err(|_| anyhow::anyhow!("it is not as belay writes it"))?;
         let authority = Authority::with_key(&kept.authority_key);
         let authority = authority.map_err(|error| anyhow::anyhow!("its key can't be used: {error}"))?;
-        let signing_key = unhex(&kept.signing_key).context("its signing key can't be used")?;
+        let signing_key = parse_hex(&kept.signing_key).context("its signing key can't be used")?;
         Ok(CertificateIdentity { authority, token: kept.token, signing_key, authorization: Authorization::default() })
     }
 }
@@ -137,21 +138,6 @@ fn random_bytes() -> anyhow::Result<[u8; 32]> {
     let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     read.context("failed to read /dev/urandom")?;
     Ok(bytes)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
-    }
-    Some(bytes)
 }
 
 impl Embedded {

@@ -37,7 +37,7 @@ pub mod yaml;
 pub use compact::Compact;
 pub use complaint::{Complaint, Excerpt, Note};
 pub use doubts::{left_to_other_tool, other_tool};
-pub use hash::ManifestHash;
+pub use hash::{ManifestHash, hex, parse_hex};
 pub use helm_hooks::{AFTER, HOOK_RUN, ONCE, UPGRADE};
 pub use hidden::is_hidden;
 pub use hook_deletion::{HookDeletion, UNTIL, deletes_hook};

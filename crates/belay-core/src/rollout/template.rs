@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::marks;
+use crate::manifest::hex;
 
 /// Labels that controllers add to a template of their own: they tell revisions apart, they don't make them.
 const ADDED_BY_CONTROLLERS: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
@@ -41,8 +42,7 @@ pub fn without_restart(template: &Value) -> Value {
 /// Returns a short name for a template: the same for templates that are the same. 64 bits of SHA-256, in hexadecimal.
 #[must_use]
 pub fn template_hash(template: &Value) -> String {
-    let digest = Sha256::digest(comparable(template).to_string());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(comparable(template).to_string())[..8])
 }
 
 fn comparable(template: &Value) -> Value {

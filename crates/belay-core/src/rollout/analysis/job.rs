@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::Measured;
 use super::rule::JobCondition;
-use crate::manifest::{Complaint, ObjectKey, Place, Scopes, read_file, shortened};
+use crate::manifest::{Complaint, ObjectKey, Place, Scopes, hex, read_file, shortened};
 use crate::rollout::health::{PodAccount, PodStart, Standing, health};
 use crate::rollout::judge::reason_texts::state;
 use crate::rollout::{Reason, Record, is_job, marks};
@@ -49,8 +49,7 @@ pub struct JobOrigin {
 pub fn job_key(analysis: &str, record: &Record) -> ObjectKey {
     let workload = &record.object;
     let origin = (&record.source, workload, analysis, record.id, record.started, &record.commit);
-    let hash = Sha256::digest(format!("{origin:?}"));
-    let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex(&Sha256::digest(format!("{origin:?}"))[..4]);
     let (workload_name, analysis) = (name_part(&workload.name), name_part(analysis));
     ObjectKey {
         group: "batch".to_owned(),

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::manifest::{ManifestHash, ObjectKey};
+use crate::manifest::{ManifestHash, ObjectKey, hex};
 use crate::rollout::{Workload, marks, workload};
 
 /// The prefix that makes these hashes differ from all others of the same texts.
@@ -101,7 +101,7 @@ pub fn config_hash<'a>(contents: impl IntoIterator<Item = (&'a ObjectKey, Manife
         any = true;
         digest.update(format!("{key}\n{hash}\n"));
     }
-    any.then(|| digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    any.then(|| hex(&digest.finalize()))
 }
 
 /// Returns the hash that a pod template says.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::manifest::ObjectKey;
+use crate::manifest::{ObjectKey, hex};
 use crate::rollout::{Change, Only, PlanStep, Planned, Wanted, Workload, template};
 
 /// Returns true when an object is a ConfigMap or a Secret.
@@ -191,7 +191,7 @@ pub fn configuration_hash<'a>(manifests: impl IntoIterator<Item = (&'a ObjectKey
         any = true;
         digest.update(format!("{key}\n{hash}\n"));
     }
-    any.then(|| digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+    any.then(|| hex(&digest.finalize()[..16]))
 }
 
 fn containers(spec: &Value) -> impl Iterator<Item = &Value> {

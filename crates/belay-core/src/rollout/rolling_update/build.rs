@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 use super::super::marks;
 use super::names::Controller;
 use super::{Ask, ByHand, DESIRED, Live, NEXT, ORIGINAL, RENAMED_FROM, Refused, SOURCE_ID, To};
+use crate::manifest::hex;
 
 /// The annotations that are about a rolling update, or about the time before it. None is handed on.
 const NOT_HANDED_ON: [&str; 10] = [
@@ -23,8 +24,7 @@ const NOT_HANDED_ON: [&str; 10] = [
 
 /// Returns 32 hexadecimal digits for an object. Its resourceVersion counts, so that the same update later gets others.
 pub(super) fn digits(object: &Value) -> String {
-    let digest = Sha256::digest(object.to_string());
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(object.to_string())[..16])
 }
 
 /// Returns the controller that is to be made: at size 0, with the size that it is to have written on it.
