@@ -29,6 +29,8 @@ const EVENTS: usize = 20;
 const REFUSED_LATELY: SignedDuration = SignedDuration::from_mins(20);
 /// The most nodes that are inspected.
 const NODES: usize = 10;
+/// The beginning of the event of a controller that has made a pod; its name follows.
+const CREATED_POD: &str = "Created pod: ";
 
 /// The observation, with the facts that the judge needs of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -206,6 +208,23 @@ impl Cluster {
             events.filter(|event| since.is_none_or(|since| event.at.as_second() >= since)).collect();
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         Ok(job_end(&events))
+    }
+
+    /// Returns true when a container of a live Job's pods has started, as events say: its pods may be gone.
+    ///
+    /// # Errors
+    /// Fails when events can't be read.
+    pub async fn job_has_started(&self, key: &ObjectKey, live: &Value) -> Result<bool, ClusterError> {
+        let of_job = format!("involvedObject.uid={}", marks::uid(live));
+        let events = self.events(key, &of_job, &Masking::default()).await?;
+        let pods = events.iter().filter_map(|event| event.message.strip_prefix(CREATED_POD));
+        for pod in pods.take(PODS) {
+            let started = format!("involvedObject.kind=Pod,involvedObject.name={pod},reason=Started");
+            if !self.events(key, &started, &Masking::default()).await?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The events in the namespace of an object that a field selector means: one request.

@@ -3,15 +3,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use belay::clock::Clock;
 use belay::daemon::UnderWay;
 use belay_core::rollout::canary::{CanaryAnswer, CanaryMark, request};
 use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
 use jiff::Timestamp;
 use kube::Client;
+use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::daemon::{World, deployment, path_of};
+use super::daemon::{EPOCH, World, deployment, path_of};
+use super::tap::Tap;
 use super::workloads::Kind;
 
 /// The period between two samples.
@@ -33,6 +36,17 @@ pub fn web(steps: &str, image: &str) -> String {
 pub fn of_kind(kind: Kind, steps: &str, image: &str, fate: &str) -> String {
     let text = kind.manifest(image, fate).replace("replicas: 2", "replicas: 4");
     text.replacen("annotations: {", &format!("annotations: {{belay.dev/canary: \"{steps}\", "), 1)
+}
+
+/// Returns a cluster of four nodes, and the tap before it.
+pub async fn on_four_nodes() -> (World, Tap) {
+    let clock = Clock::tokio(EPOCH.parse().unwrap());
+    let cluster = MiniCluster::builder().clock(clock.clone()).without(Part::Roles).nodes(4).start().await.unwrap();
+    let client = cluster.client_as("belay");
+    let mut world = World::on(client.clone(), clock, Some(cluster));
+    let (tap, client) = Tap::on(client);
+    world.give_belay(client);
+    (world, tap)
 }
 
 /// Returns the Deployment as it is.

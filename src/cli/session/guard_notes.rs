@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::config::{AnalysisConfig, SourceConfig};
 use belay_core::manifest::{Complaint, Manifest};
 use belay_core::rollout::analysis::{AnalysisRule, Guard, Power, Traffic, power};
-use belay_core::rollout::{Workload, asked_analyses, bake_time, marks};
+use belay_core::rollout::{NamedAnalyses, Workload, asked_analyses, bake_time, marks};
 
 /// The requests in a second for which the power is said where nobody knows them, and the part of them with bad answers.
 const EXAMPLES: [f64; 3] = [1.0, 10.0, 100.0];
@@ -32,6 +32,7 @@ pub(in crate::cli) struct GuardNote {
     /// The field of the manifest that asks for the guard; empty where the source does.
     pub field: String,
     pub message: String,
+    pub hint: Option<String>,
     /// True when the guard can find nothing at all.
     pub is_blind: bool,
 }
@@ -40,8 +41,7 @@ impl GuardNote {
     /// Returns it at its place.
     pub(in crate::cli) fn complaint(self, manifest: &Manifest) -> Complaint {
         let place = if self.field.is_empty() { manifest.place.clone() } else { manifest.place_of(&self.field) };
-        let (object, hint) = (Some(manifest.key.clone()), None);
-        Complaint { place, object, message: self.message, hint, excerpt: None, also: Vec::new() }
+        Complaint { object: Some(manifest.key.clone()), ..Complaint::of_file(place, self.message, self.hint) }
     }
 }
 
@@ -68,7 +68,7 @@ impl<'s> GuardNotes<'s> {
         if !Workload::of(&manifest.key).is_some_and(Workload::can_go_back) {
             return Vec::new();
         }
-        let mut notes = self.faults(&value);
+        let mut notes = self.faults(manifest, &value);
         if self.known.len() >= COMPUTED {
             return notes;
         }
@@ -81,6 +81,7 @@ impl<'s> GuardNotes<'s> {
                 notes.extend(self.power_note(config, guard, traffic).map(|(message, is_blind)| GuardNote {
                     field,
                     message,
+                    hint: None,
                     is_blind,
                 }));
             }
@@ -89,21 +90,15 @@ impl<'s> GuardNotes<'s> {
     }
 
     /// Returns the faults of the names of analyses on a manifest.
-    fn faults(&self, manifest: &Value) -> Vec<GuardNote> {
-        if marks::annotation(manifest, marks::ANALYSIS).is_none() {
-            return Vec::new();
-        }
-        let note = |message| GuardNote { field: field(manifest, marks::ANALYSIS), message, is_blind: true };
-        let asked = asked_analyses(manifest, &[]);
+    fn faults(&self, manifest: &Manifest, value: &Value) -> Vec<GuardNote> {
+        let Some(named) = NamedAnalyses::of(manifest) else { return Vec::new() };
+        let known: Vec<&str> = self.source.known_analyses.iter().map(|known| known.name.as_str()).collect();
+        let note = |message, hint| GuardNote { field: field(value, marks::ANALYSIS), message, hint, is_blind: true };
+        let unknown = named.unknown(&known).into_iter().map(|complaint| note(complaint.message, complaint.hint));
         let has_time =
-            bake_time(manifest, self.source.bake).is_positive() || marks::annotation(manifest, marks::CANARY).is_some();
-        let unknown = asked.iter().filter(|name| !self.source.known_analyses.iter().any(|known| known.name == **name));
-        let unknown =
-            unknown.map(|name| note(format!("analysis {name:?}: the configuration has no [[analysis]] of that name")));
-        let idle = (!asked.is_empty() && !has_time).then(|| {
-            note("an analysis looks within a canary or a bake time, and this workload has neither".to_owned())
-        });
-        unknown.chain(idle).collect()
+            bake_time(value, self.source.bake).is_positive() || marks::annotation(value, marks::CANARY).is_some();
+        let idle = "an analysis looks within a canary or a bake time, and this workload has neither";
+        unknown.chain((!has_time).then(|| note(idle.to_owned(), None))).collect()
     }
 
     /// Returns what is said of an analysis within a guard, and whether that is a warning.

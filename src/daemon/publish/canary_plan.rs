@@ -53,7 +53,7 @@ mod tests {
     fn a_canary_under_way_has_its_steps() {
         let manifest = |steps: &str| json!({"metadata": {"annotations": {marks::CANARY: steps}}, "spec": {}});
         let at = |step, text: &str| {
-            let mark = CanaryMark { step, of: 2 };
+            let mark = CanaryMark::at(step, 2);
             let lock = CanaryLock { kind: CanaryKind::Deployment, mark, pods: 1, replicas: 4, paused: true };
             CanaryPlan::of(&lock.onto(manifest(text)), 4).unwrap()
         };

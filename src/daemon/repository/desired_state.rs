@@ -8,6 +8,7 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use super::file_facts::{FileFacts, ObjectKind, WorkloadFacts};
 use super::units::Content;
+use crate::config::AnalysisConfig;
 use crate::git::GitError;
 use belay_core::manifest::{
     Complaint, File, GroupKind, Located, Manifest, ManifestHash, ManifestSet, ObjectKey, Place, Scopes,
@@ -15,6 +16,9 @@ use belay_core::manifest::{
 use belay_core::rollout::{
     After, CommitId, HookUntil, Reading, Workload, configuration_hash, named_configuration, template, wrong_order,
 };
+
+/// The most names of analyses that are warned of.
+const UNKNOWN_ANALYSES: usize = 20;
 
 /// A file that was read: its content, and its source if it can be read again.
 #[derive(Clone, Debug)]
@@ -187,6 +191,19 @@ impl DesiredState {
     /// Returns the paths of its files.
     pub fn paths(&self) -> impl Iterator<Item = &Arc<str>> {
         self.set.paths()
+    }
+
+    /// Returns the warnings about analyses that workloads name and that the configuration does not have, by their places: the first
+    /// ones.
+    pub fn unknown_analyses(&self, known: &[AnalysisConfig]) -> BTreeMap<String, String> {
+        let known: Vec<&str> = known.iter().map(|known| known.name.as_str()).collect();
+        let named = self.files.values().flat_map(|facts| &facts.analyses);
+        let unknown = named.flat_map(|named| named.unknown(&known)).take(UNKNOWN_ANALYSES);
+        let told = |complaint: Complaint| {
+            let hint = complaint.hint.unwrap_or_default();
+            (complaint.place.to_string(), format!("{} ({hint})", complaint.message))
+        };
+        unknown.map(told).collect()
     }
 
     /// Returns the kinds of its objects, as `apiVersion` and kind.

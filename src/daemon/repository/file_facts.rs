@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::units::Content;
 use belay_core::manifest::{File, ManifestHash, ObjectKey};
 use belay_core::rollout::{
-    After, HookUntil, Reading, contents_hash, is_configuration, marks, named_configuration, readings, scaled_by,
-    template,
+    After, HookUntil, NamedAnalyses, Reading, contents_hash, is_configuration, marks, named_configuration, readings,
+    scaled_by, template,
 };
 
 /// `apiVersion` and kind.
@@ -30,6 +30,8 @@ pub struct FileFacts {
     contents: Box<[(ObjectKey, ManifestHash)]>,
     /// Its objects that wait for others.
     pub after: Box<[After]>,
+    /// The analyses that its workloads name themselves.
+    pub analyses: Box<[NamedAnalyses]>,
     /// Its hooks that are deleted when others have succeeded, each with its number in the file.
     pub hooks_until: Box<[(usize, HookUntil)]>,
     /// Further facts about its workloads, for workloads that have any.
@@ -77,6 +79,7 @@ impl FileFacts {
             scaled,
             names: in_order(names, |name| &name.user),
             contents: in_order(contents, |(key, _)| key),
+            analyses: file.manifests.iter().filter_map(NamedAnalyses::of).collect(),
             after: in_order(after, |after: &After| &after.object),
             hooks_until: in_order(hooks_until, |(_, until)| &until.object),
             workloads: in_order(workloads, |(key, _)| key),

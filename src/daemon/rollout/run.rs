@@ -42,7 +42,7 @@ impl RolloutTask {
         let end = match ended {
             Ok(Ok(outcome)) => {
                 Box::pin(self.end_job(outcome)).await;
-                Box::pin(self.delete_jobs_of_analyses()).await;
+                Box::pin(self.delete_jobs_of_analyses(|_| false)).await;
                 Box::pin(self.delete_hooks_that_are_over(outcome)).await;
                 End::Recorded(outcome)
             }
@@ -80,7 +80,7 @@ impl RolloutTask {
 
     /// Applies the manifest, and follows it.
     async fn apply_and_follow(&mut self) -> Result<Outcome, Cancelled> {
-        Box::pin(self.delete_jobs_of_earlier_rollouts()).await?;
+        Box::pin(self.unless_cancelled(self.delete_jobs_of_analyses(|_| false))).await?;
         if self.apply.respects_undo
             && let Some(live) = self.read().await?
             && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
@@ -113,6 +113,7 @@ impl RolloutTask {
         let live = self.read().await?;
         let text = live.as_deref().map(Compact::of);
         live.iter().for_each(|live| self.resume_canary(live));
+        Box::pin(self.delete_jobs_of_former_analyses()).await?;
         let others = live.filter(|live| !self.is_ours(live));
         self.step(StepKind::Resumed, "watching the rollout again").await?;
         if let Some(live) = others

@@ -62,8 +62,9 @@ impl Source {
         self.context.withdraw_old_holds(&self.state.desired, |key| live.get(key)?.hold.as_deref());
         let renamed = self.take_renamed(&mut news.removed);
         let objects = self.desired().keys().count();
-        let warnings = std::mem::take(&mut news.warnings);
+        let mut warnings = std::mem::take(&mut news.warnings);
         let desired = self.desired();
+        warnings.extend(desired.unknown_analyses(&self.context.config.known_analyses));
         self.context.status.change(|source| {
             let told = source.ended.iter_mut().map(|(key, ended)| set(&mut ended.in_head, desired.has(key)));
             // Each of them is set.

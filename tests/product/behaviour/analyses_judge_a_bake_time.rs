@@ -237,3 +237,43 @@ async fn a_template_that_comes_back_is_not_measured_again() {
     let record = world.record(&back, WEB);
     assert_eq!((record.outcome, measured(&world, &record).len()), (Outcome::Complete, 0), "{record:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_the_configuration_does_not_have_is_told_at_once() {
+    let mut world = world(&format!("{LATENCY}{ERRORS}"), |_, _| value(0.1)).await;
+    let named = |names: &str| {
+        let annotated = format!("name: web\n  annotations:\n    belay.dev/analysis: {names}\nspec");
+        deployment("web", "web:2", "").replace("name: web\nspec", &annotated)
+    };
+    world.push("web.yaml", &named("queue,latency"), "Second version");
+    world.until("it is planned", |source| !source.under_way.is_empty()).await;
+    let warnings = world.status().warnings();
+    let told = "analysis \"queue\": the configuration has no [[analysis]] of that name (it has latency, errors)";
+    assert_eq!(warnings.get("web.yaml:6:5").map(String::as_str), Some(told), "{warnings:?}");
+    world.push("web.yaml", &named("latency"), "Name one that there is");
+    world.until("it is withdrawn", |source| source.warnings().is_empty()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn looks_before_its_warmup_do_not_count() {
+    let answers = |_: &str, seconds: f64| value(if seconds < 60.0 { 0.75 } else { 0.1 });
+    let mut world = world(&format!("{LATENCY}warmup = '60s'\nfailures = 1\n"), answers).await;
+    let record = second(&mut world).await;
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let steps = world.history().steps(record.id).unwrap();
+    let began = steps.iter().find(|step| step.kind == StepKind::Baking).unwrap().at;
+    let found = measured(&world, &record);
+    let first = found[0].at.duration_since(began).as_secs();
+    assert!((59..=76).contains(&first) && found.len() <= 5, "{first} s: {found:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_few_requests_are_no_verdict() {
+    let few = |query: &str, _: f64| value(if query == "all" { 19.0 } else { 0.75 });
+    let mut world = world(&format!("{LATENCY}total = 'all'\nat_least = 20\n"), few).await;
+    let record = second(&mut world).await;
+    assert_eq!(record.outcome, Outcome::Complete, "{record:#?}");
+    let found = measured(&world, &record);
+    assert!(!found.is_empty() && found.iter().all(|look| look.verdict == AnalysisVerdict::None), "{found:#?}");
+    assert!(bake_seconds(&world, &record) >= 720, "it is waited for: {}", bake_seconds(&world, &record));
+}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::jobs_run_once::job;
 use crate::support::canary::{ask, until_step};
 use crate::support::daemon::{World, config_map, deployment, image, path_of, short};
-use crate::support::prometheus::{before_analyses, measured};
+use crate::support::prometheus::{analyses, before_analyses, measured};
 
 const WEB: &str = "Deployment default/web";
 const JOBS: &str = "apis/batch/v1/namespaces/default/jobs";
@@ -251,10 +251,12 @@ async fn a_job_that_never_started_has_no_verdict_when_its_deadline_ends_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_suspended_or_refused_has_no_verdict() {
+async fn a_job_that_is_suspended_refused_or_without_a_node_has_no_verdict() {
     let suspended = job("smoke", "smoke:1", "ready", "  suspend: true\n");
     let refused = job("smoke", "smoke:1", "ready", "  completionMode: Other\n");
-    for (file, told) in [(suspended, " is suspended"), (refused, "completionMode")] {
+    let homeless = job("smoke", "smoke:1", "ready", "")
+        .replace("restartPolicy: Never", "restartPolicy: Never\n      nodeSelector: {disk: none}");
+    for (file, told) in [(suspended, " is suspended"), (refused, "completionMode"), (homeless, "is Pending")] {
         let mut world = world(&format!("{SMOKE}on_none = 'pass'\n"), "ready").await;
         world.repository.write("smoke/job.yaml", file);
         let record = second(&mut world).await;
@@ -296,4 +298,66 @@ async fn only_a_source_that_names_the_analysis_leaves_the_file_out() {
     let again = world.push("note.yaml", &config_map("note", "2"), "Another note");
     world.through(&again).await;
     assert_eq!(world.list(JOBS).await[0]["metadata"]["name"], "smoke", "it is a manifest like others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_started_unseen_has_failed_when_its_deadline_ends_it() {
+    for is_away in [false, true] {
+        let mut world = world(&format!("{SMOKE}interval = '100s'\n"), "ready").await;
+        world.config.bake = "5m".parse().unwrap();
+        let file = job("smoke", "smoke:1", "ready", "  suspend: true\n  activeDeadlineSeconds: 30\n");
+        world.repository.write("smoke/job.yaml", file);
+        let commit = push_second(&mut world);
+        let name = until_job(&world).await["metadata"]["name"].as_str().unwrap().to_owned();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let found = measured(&world, &world.record(&commit, WEB));
+        assert_eq!(found[0].numbers(), format!("the Job {name} is suspended"));
+        if is_away {
+            world.kill().await;
+        }
+        world.patch(&format!("{JOBS}/{name}"), "somebody", &json!({"spec": {"suspend": false}})).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        if is_away {
+            world.start();
+        }
+        world.through(&commit).await;
+        let record = world.record(&commit, WEB);
+        let reason = record.reason.clone().unwrap();
+        assert_eq!((record.outcome, &reason.code), (Outcome::RolledBack, &ReasonCode::AnalysisFailed), "{record:#?}");
+        assert!(reason.message.contains("Job was active longer than specified deadline"), "{is_away}: {reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_job_of_an_analysis_that_leaves_is_deleted() {
+    let other = SMOKE.replace("'smoke'", "'other'");
+    for (config, jobs) in [(String::new(), 0), (other, 1)] {
+        let mut world = world(SMOKE, "ready").await;
+        let commit = push_second(&mut world);
+        let former = until_job(&world).await;
+        world.stop().await;
+        world.config.known_analyses = analyses(&config);
+        world.config.analysis = world.config.known_analyses.iter().map(|known| known.name.clone()).collect();
+        world.start();
+        world.until("it bakes", |source| source.under_way.values().any(|way| way.outcome == Outcome::Baking)).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let present = world.list(JOBS).await;
+        assert_eq!(present.len(), jobs, "{config}: {present:#?}");
+        assert!(present.iter().all(|job| job["metadata"]["name"] != former["metadata"]["name"]), "{present:#?}");
+        world.through(&commit).await;
+        assert_eq!(world.list(JOBS).await, Vec::<Value>::new(), "{config}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_commit_that_asks_for_no_analysis_ends_the_job_of_the_older_one() {
+    let mut world = world(SMOKE, "ready").await;
+    push_second(&mut world);
+    until_job(&world).await;
+    let without = deployment("web", "web:3", "")
+        .replace("name: web\nspec", "name: web\n  annotations: {belay.dev/analysis: \"\"}\nspec");
+    let third = world.push("web.yaml", &without, "Third version, without an analysis");
+    world.through(&third).await;
+    assert_eq!(world.record(&third, WEB).outcome, Outcome::Complete);
+    assert_eq!(world.list(JOBS).await, Vec::<Value>::new());
 }

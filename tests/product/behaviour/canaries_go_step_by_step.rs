@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use belay::daemon::UnderWay;
-use belay_core::rollout::canary::CanaryAnswer;
+use belay_core::rollout::canary::{CanaryAnswer, CanaryMark};
 use belay_core::rollout::{Outcome, ReasonCode, StepKind, marks};
 use serde_json::json;
 
@@ -445,6 +445,8 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
     world.through(&bad).await;
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4), "a restart does not go on with it");
+    let mark = CanaryMark::on(&live(&world).await).unwrap();
+    assert!(mark.failed, "what people ask for is refused: {mark:?}");
     assert_eq!(world.record(&bad, WEB).outcome, Outcome::Failed);
     let fix = world.push("web.yaml", &report(web("1 0", "web:1")), "Back to the first");
     world.through(&fix).await;

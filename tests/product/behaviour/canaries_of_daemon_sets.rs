@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use belay_core::rollout::{Outcome, ReasonCode, marks};
-use minicluster::{MiniCluster, Part};
 use serde_json::{Value, json};
 
-use crate::support::canary::{PodSampling, abort_the_third, lose_the_history, of_kind, promote_in_the_end, until_step};
-use crate::support::daemon::{EPOCH, World, image};
+use crate::support::canary::{
+    PodSampling, abort_the_third, lose_the_history, of_kind, on_four_nodes, promote_in_the_end, until_step,
+};
+use crate::support::daemon::{World, image};
 use crate::support::tap::{Fate, Tap};
 use crate::support::workloads::{KINDS, Kind};
 
@@ -24,13 +25,8 @@ async fn live(world: &World) -> Value {
 
 /// Returns a cluster of four nodes with the first version live, the tap before it, and the samples of its pods.
 async fn world(manifest: &str) -> (World, Tap, PodSampling) {
-    let clock = belay::clock::Clock::tokio(EPOCH.parse().unwrap());
-    let cluster = MiniCluster::builder().clock(clock.clone()).without(Part::Roles).nodes(4).start().await.unwrap();
-    let client = cluster.client_as("belay");
-    let mut world = World::on(client.clone(), clock, Some(cluster));
+    let (mut world, tap) = on_four_nodes().await;
     world.config.rollback_window = "5m".parse().unwrap();
-    let (tap, client) = Tap::on(client);
-    world.give_belay(client);
     let first = world.push("web.yaml", manifest, "First version");
     world.start();
     world.through(&first).await;

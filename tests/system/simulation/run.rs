@@ -1,6 +1,7 @@
 //! The traces of a run, for the checkers. Nothing here is belay's: raw requests, raw objects, rows, lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
@@ -159,6 +160,13 @@ impl Run {
     /// Returns true when two belays wrote at once at any time: two ran, and nothing decided which may write.
     pub fn had_rival(&self) -> bool {
         self.had_twin() && !self.scenario.style.leads
+    }
+
+    /// Returns true when two belays wrote an object within a time, and nothing decided which of them may.
+    pub fn met_rival(&self, key: &Key, within: &RangeInclusive<u64>) -> bool {
+        let written = self.writes().filter(|(of, exchange)| of == key && within.contains(&exchange.begun));
+        let states: BTreeSet<usize> = written.map(|(_, exchange)| self.lives[exchange.process].state).collect();
+        self.had_rival() && states.len() > 1
     }
 
     /// Returns everything that the checkers find.

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::analysis::ANALYSES;
 use super::canary::{CanaryKind, CanarySteps};
 use super::marks;
-use crate::manifest::{Complaint, Manifest, ObjectKey, shortened};
+use crate::manifest::{Complaint, Manifest, ObjectKey, Place, shortened};
+use crate::rollout::Workload;
 use crate::rollout::plan::after;
 use crate::span::Span;
 
@@ -39,6 +40,42 @@ pub fn asked_analyses(manifest: &Value, of_source: &[String]) -> BTreeSet<String
     match marks::annotation(manifest, marks::ANALYSIS).filter(|text| names_analyses(text)) {
         Some(text) => analysis_names(text).map(str::to_owned).collect::<BTreeSet<String>>(),
         None => of_source.iter().cloned().collect(),
+    }
+}
+
+/// The analyses that a workload's own manifest names, and the place where it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedAnalyses {
+    /// The place of the annotation.
+    pub place: Place,
+    /// The names.
+    pub names: BTreeSet<String>,
+}
+
+impl NamedAnalyses {
+    /// Returns the analyses that a manifest names; `None` if it names none, or is of a kind that has none.
+    #[must_use]
+    pub fn of(manifest: &Manifest) -> Option<NamedAnalyses> {
+        let has_analyses = Workload::of(&manifest.key).is_some_and(Workload::can_go_back);
+        let value = has_analyses.then(|| manifest.value())?;
+        marks::annotation(&value, marks::ANALYSIS)?;
+        let names = asked_analyses(&value, &[]);
+        let place = || manifest.place_of(&format!("metadata.annotations[{}]", marks::ANALYSIS));
+        (!names.is_empty()).then(|| NamedAnalyses { place: place(), names })
+    }
+
+    /// Returns the complaint about the names that are not among the known ones, if there are any.
+    #[must_use]
+    pub fn unknown(&self, known: &[&str]) -> Option<Complaint> {
+        let unknown: Vec<&str> = self.names.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
+        let (first, others) = unknown.split_first()?;
+        let others: String = others.iter().map(|name| format!(", {name:?}")).collect();
+        let message = format!("analysis {first:?}{others}: the configuration has no [[analysis]] of that name");
+        let there_are = match known {
+            [] => "it has none at all".to_owned(),
+            known => format!("it has {}", known.join(", ")),
+        };
+        Some(Complaint::of_file(self.place.clone(), message, Some(there_are)))
     }
 }
 
@@ -134,7 +171,7 @@ pub fn complaints(manifest: &Manifest, complaint: impl Fn(&str, &str) -> Complai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{Place, Scopes, read_file};
+    use crate::manifest::{Scopes, read_file};
 
     #[test]
     fn the_manifests_own_analyses_come_first() {
@@ -146,6 +183,33 @@ mod tests {
         assert_eq!(of(&manifest("queue, latency,queue")), "latency queue");
         assert_eq!(of(&manifest("")), "", "none");
         assert_eq!(of(&manifest("a b")), "errors", "which is a complaint");
+    }
+
+    #[test]
+    fn a_name_that_the_configuration_does_not_have_is_complained_about_at_its_line() {
+        let of = |kind: &str, names: &str, known: &[&str]| {
+            let text = format!(
+                "apiVersion: apps/v1\nkind: {kind}\nmetadata:\n  name: web\n  annotations:\n    {}: \"{names}\"\n",
+                marks::ANALYSIS
+            );
+            let file = read_file("web.yaml", text.as_bytes(), &Scopes::new("shop"));
+            let named = file.manifests.iter().filter_map(NamedAnalyses::of);
+            let unknown = named.flat_map(|named| named.unknown(known));
+            let shown = |complaint: Complaint| {
+                format!("{} {} ({})", complaint.place, complaint.message, complaint.hint.unwrap_or_default())
+            };
+            unknown.map(shown).collect::<Vec<String>>()
+        };
+        let said = |name: &str, hint: &str| {
+            [format!("web.yaml:6:5 analysis {name}: the configuration has no [[analysis]] of that name ({hint})")]
+        };
+        let known = ["errors", "latency"];
+        let set = |names: &str, known: &[&str]| of("DaemonSet", names, known);
+        assert_eq!(set("errors,latency", &known), Vec::<String>::new());
+        assert_eq!(set("queue, errors", &known), said("\"queue\"", "it has errors, latency"));
+        assert_eq!(set("a,b", &[]), said("\"a\", \"b\"", "it has none at all"));
+        assert_eq!(set("", &known), Vec::<String>::new());
+        assert_eq!(of("ReplicaSet", "queue", &known), Vec::<String>::new(), "it has no analyses");
     }
 
     /// A folder of small files may hold gigabytes of these.

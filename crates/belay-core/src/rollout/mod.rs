@@ -17,7 +17,7 @@ pub mod rolling_update;
 mod template;
 mod workload;
 
-pub use annotations::{FailurePolicy, asked_analyses, failure_policy};
+pub use annotations::{FailurePolicy, NamedAnalyses, asked_analyses, failure_policy};
 pub use autoscaler::scaled_by;
 pub use deletion::{being_deleted, finalizers, namespace_stays};
 pub use judge::bake::{Bake, BakeStart, bake_time, comes_back};

@@ -85,8 +85,8 @@ impl DemoSight {
             + &"○".repeat(usize::try_from(total - available).unwrap_or_default());
         let mut line =
             format!("Deployment shop/web at web:{tag}  {bar:<4} {updated} new, {old} old, {available} available");
-        if let Some(CanaryMark { step, of }) = self.0.as_ref().and_then(CanaryMark::on) {
-            line.push_str(&format!(" (canary step {step} of {of})"));
+        if let Some(mark) = self.0.as_ref().and_then(CanaryMark::on) {
+            line.push_str(&format!(" ({})", mark.words()));
         }
         if let Some(reason) = self.trouble() {
             line.push_str(&format!(" ({reason})"));

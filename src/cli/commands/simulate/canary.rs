@@ -190,7 +190,7 @@ impl StepPlay<'_> {
             }
             let pods = cluster.observe(key, &self.live, Some(&bake)).await?.observation.pods;
             if bake.look(&pods).is_some() {
-                let suspicion = self.lock.mark.failed();
+                let suspicion = self.lock.mark.failure();
                 let seen = (&self.live, Some(&bake));
                 let end = self.simulator.rule(&mut self.judge, suspicion, seen, self.recorder).await?;
                 return Ok(Some(end));

@@ -289,7 +289,7 @@ mod tests {
         let paused = WorkloadAnswer { paused: true, ..row(ObjectState::Progressing) };
         assert!(waits_for_somebody(&record, &paused).unwrap().contains("belay resume deployment.apps/web -n shop"));
         let canary = |waits_for_promotion: bool| WorkloadAnswer {
-            canary: Some(LiveCanary { mark: CanaryMark { step: 1, of: 2 }, waits_for_promotion }),
+            canary: Some(LiveCanary { mark: CanaryMark::at(1, 2), waits_for_promotion }),
             ..row(ObjectState::Progressing)
         };
         let waits = "waits at canary step 1 of 2 (belay promote deployment.apps/web -n shop lets it go on)";

@@ -93,8 +93,16 @@ impl Undo<'_> {
             Some(commit) => goal::of_commit(self.memory, target, &all, commit)?,
             None => goal::of_revision(target, workload, &all, self.args.to_revision.unwrap_or_default())?,
         };
-        if CanaryMark::on(live).is_some() {
-            bail!("{} has a canary under way; take it back with 'belay abort {}'", target.quoted(), target.argument());
+        match CanaryMark::on(live) {
+            Some(mark) if mark.failed => {
+                let (named, words) = (target.quoted(), mark.words());
+                bail!("{named} is left at {words}, which has failed; revert its commit, or push a newer one");
+            }
+            Some(_) => {
+                let (named, argument) = (target.quoted(), target.argument());
+                bail!("{named} has a canary under way; take it back with 'belay abort {argument}'");
+            }
+            None => {}
         }
         if live["spec"]["paused"] == true {
             bail!(

@@ -4,29 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use serde_json::Value;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::cluster::{ClusterError, Mode};
-use crate::config::AnalysisConfig;
 use crate::daemon::rollout::kinds::job_runs::has_ended;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
 use crate::daemon::shared::context::Context;
 use crate::git::EntryKind;
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::yaml::Limits;
-use belay_core::rollout::analysis::{JobOrigin, JobState, is_made_by, job_key, job_state};
-use belay_core::rollout::{CommitId, Record, Workload, asked_analyses};
+use belay_core::rollout::analysis::{JobOrigin, JobState, MadeJob, is_made_by, job_of, job_state};
+use belay_core::rollout::{CommitId, RecordId, StepKind, Workload, asked_analyses};
 
 /// The longest time for which a rollout waits until the Jobs that still run are deleted. One that stays ends by its deadline.
 const DELETION: Duration = Duration::from_secs(10);
 
-/// The earlier rollouts of a workload whose Jobs are deleted if they still run.
-const EARLIER_JOBS: usize = 5;
-
 /// The Job of an analysis.
 pub(super) struct AnalysisJob {
     pub context: Arc<Context>,
+    /// The record of the rollout.
+    pub record: RecordId,
     pub key: ObjectKey,
     /// The commit of the rollout, and the path of the file in it.
     pub commit: CommitId,
@@ -34,6 +33,8 @@ pub(super) struct AnalysisJob {
     pub origin: JobOrigin,
     /// The reason for which nothing of it could start, until something of it has.
     pub not_started: Option<String>,
+    /// True once the history names it.
+    pub is_noted: bool,
 }
 
 impl AnalysisJob {
@@ -42,7 +43,8 @@ impl AnalysisJob {
     /// # Errors
     /// As [`ClusterError`] sorts them.
     pub async fn look(&mut self) -> Result<JobState, ClusterError> {
-        let cluster = &self.context.cluster;
+        let context = Arc::clone(&self.context);
+        let cluster = &context.cluster;
         let served = cluster.served("batch/v1", "Job").await?;
         let live = match cluster.get(&self.key, &served).await? {
             Some(live) if !is_made_by(&live, &self.origin.workload, &self.origin.analysis) => {
@@ -55,13 +57,17 @@ impl AnalysisJob {
                     Ok(body) => body,
                     Err(fault) => return Ok(JobState::NotStarted(fault)),
                 };
+                self.note().await;
                 let made = cluster.apply(&self.key, &served, &body, Mode::Real).await?.object;
                 info!(object = %self.origin.workload, analysis = self.origin.analysis, job = %self.key, "made the job of the analysis");
                 made
             }
         };
         let pods = cluster.observe(&self.key, &live, None).await?.observation.pods;
-        let state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
+        let mut state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
+        if matches!(state, JobState::Cut(_)) && self.not_started.is_some() && self.has_started(&live).await {
+            state = job_state(&self.key, &live, &pods, None);
+        }
         match &state {
             JobState::NotStarted(why) => self.not_started = Some(why.clone()),
             JobState::Runs => self.not_started = None,
@@ -70,11 +76,27 @@ impl AnalysisJob {
         Ok(state)
     }
 
+    /// Returns true when something of it has started since the last look, or while belay was away.
+    async fn has_started(&self, live: &Value) -> bool {
+        self.context.cluster.job_has_started(&self.key, live).await.unwrap_or_else(|error| {
+            warn!(job = %self.key, %error, "its events can't be read: it counts as one that never started");
+            false
+        })
+    }
+
+    /// Names it in the history, before it is made: it is deleted by that, whatever the configuration says then.
+    async fn note(&mut self) {
+        if !std::mem::replace(&mut self.is_noted, true) {
+            let made = MadeJob { analysis: self.origin.analysis.clone(), name: self.key.name.clone() };
+            self.context.step(self.record, StepKind::Note, &made.note()).await;
+        }
+    }
+
     /// Returns the Job that the file of the commit makes.
     ///
     /// # Errors
     /// With the fault of the file.
-    async fn body(&self) -> Result<serde_json::Value, String> {
+    async fn body(&self) -> Result<Value, String> {
         let (commit, file, mirror) =
             (self.commit.clone(), self.file.clone(), Arc::clone(&self.context.repository.mirror));
         let limit = Limits::default().file_bytes;
@@ -91,61 +113,41 @@ impl AnalysisJob {
 }
 
 impl RolloutTask {
-    /// Deletes the Jobs of this rollout that still run: it has its end.
-    pub async fn delete_jobs_of_analyses(&self) {
-        let analyses = self.analyses_with_jobs();
-        if analyses.is_empty() {
+    /// Deletes the Jobs that this rollout, or an earlier one of the workload, has made for an analysis, and that still run, but those of
+    /// the analyses that stay.
+    pub async fn delete_jobs_of_analyses(&self, stays: impl Fn(&str) -> bool) {
+        let (context, key) = (&self.context, &self.planned.wanted.key);
+        if !Workload::of(key).is_some_and(Workload::can_go_back) || !self.is_of_template() {
             return;
         }
-        match self.context.history.record(self.record) {
-            Ok(record) => self.delete_running(&analyses, record.as_slice()).await,
+        let made = match context.history.jobs_of_analyses(&context.config.name, key) {
+            Ok(made) => made,
             Err(error) => {
-                let object = &self.planned.wanted.key;
-                warn!(%object, %error, "the jobs of its analyses can't be deleted: they end by their deadlines")
+                warn!(object = %key, %error, "the jobs of its analyses can't be deleted: they end by their deadlines");
+                return;
             }
+        };
+        let left = made.iter().filter(|made| !stays(&made.analysis));
+        let deletions = join_all(left.map(|made| self.delete_if_running(made)));
+        if timeout(DELETION, deletions).await.is_err() {
+            warn!(object = %key, "the jobs of its analyses were not deleted within 10 s: they end by their deadlines");
         }
     }
 
-    /// Deletes the Jobs of earlier rollouts that still run: this one takes their place.
-    pub async fn delete_jobs_of_earlier_rollouts(&self) -> Result<(), Cancelled> {
-        let analyses = self.analyses_with_jobs();
-        if analyses.is_empty() {
-            return Ok(());
-        }
-        let records = self.context.newest_records(&self.planned.wanted.key);
-        let is_earlier = |record: &Record| record.rolls_out && record.id != self.record;
-        let earlier: Vec<Record> = records.into_iter().filter(is_earlier).take(EARLIER_JOBS).collect();
-        self.unless_cancelled(self.delete_running(&analyses, &earlier)).await
-    }
-
-    /// Returns the names of the analyses of this rollout that have Jobs.
-    fn analyses_with_jobs(&self) -> Vec<&str> {
-        let (config, key) = (&self.context.config, &self.planned.wanted.key);
-        let has_job = |known: &&AnalysisConfig| known.job.is_some();
-        if !Workload::of(key).is_some_and(Workload::can_go_back)
-            || !self.is_of_template()
-            || !config.known_analyses.iter().any(|known| has_job(&known))
-        {
-            return Vec::new();
-        }
+    /// Deletes the Jobs that still run of analyses that are not asked for any more.
+    pub async fn delete_jobs_of_former_analyses(&self) -> Result<(), Cancelled> {
+        let config = &self.context.config;
         let asked = asked_analyses(&self.planned.wanted.manifest.value(), &config.analysis);
-        let jobs = config.known_analyses.iter().filter(has_job).filter(|known| asked.contains(&known.name));
-        jobs.map(|known| known.name.as_str()).collect()
+        let has_job = |name: &str| config.known_analyses.iter().any(|known| known.name == name && known.job.is_some());
+        let stays = |name: &str| asked.contains(name) && has_job(name);
+        self.unless_cancelled(self.delete_jobs_of_analyses(stays)).await
     }
 
-    async fn delete_running(&self, analyses: &[&str], records: &[Record]) {
-        let deletions = analyses.iter().flat_map(|analysis| {
-            records.iter().map(move |record| self.delete_if_running(analysis, job_key(analysis, record)))
-        });
-        if timeout(DELETION, join_all(deletions)).await.is_err() {
-            let object = &self.planned.wanted.key;
-            warn!(%object, "the jobs of its analyses were not deleted within 10 s: they end by their deadlines");
-        }
-    }
-
-    async fn delete_if_running(&self, analysis: &str, key: ObjectKey) {
-        match self.context.delete_job(&self.planned.wanted.key, analysis, &key).await {
-            Ok(true) => info!(job = %key, "deleted the job of an analysis: its rollout has ended"),
+    async fn delete_if_running(&self, made: &MadeJob) {
+        let workload = &self.planned.wanted.key;
+        let key = job_of(workload, &made.name);
+        match self.context.delete_job(workload, &made.analysis, &key).await {
+            Ok(true) => info!(job = %key, "deleted the job of an analysis: nothing waits for its end"),
             Ok(false) => {}
             Err(error) => {
                 warn!(job = %key, %error, "the job of an analysis can't be deleted: it ends by its deadline")
@@ -158,7 +160,7 @@ impl Context {
     /// Deletes a Job that belay has made for an analysis of a workload, unless it has ended. Returns true if it did.
     async fn delete_job(&self, workload: &ObjectKey, analysis: &str, key: &ObjectKey) -> Result<bool, ClusterError> {
         let served = self.cluster.served("batch/v1", "Job").await?;
-        let runs = |live: &serde_json::Value| is_made_by(live, workload, analysis) && !has_ended(key, live);
+        let runs = |live: &Value| is_made_by(live, workload, analysis) && !has_ended(key, live);
         let Some(live) = self.cluster.get(key, &served).await?.filter(runs) else { return Ok(false) };
         let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
         self.cluster.delete(key, &served, uid).await?;

@@ -62,7 +62,7 @@ impl HealthMonitor<'_> {
     /// Returns the same suspicion, if it is about pods that were ready in a step of a canary.
     pub(super) fn within_step(&self, suspicion: Reason) -> Reason {
         match self.work.canary.as_ref().filter(|_| suspicion.code == ReasonCode::BakeFailed) {
-            Some(canary) => canary.lock.mark.failed(),
+            Some(canary) => canary.lock.mark.failure(),
             None => suspicion,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::analysis_job::AnalysisJob;
 use crate::daemon::shared::context::Context;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::analysis::{JobOrigin, PodPatterns, job_key};
+use belay_core::rollout::analysis::{JobOrigin, PodPatterns, could_not_start, job_key};
 use belay_core::rollout::{CommitId, RecordId};
 
 /// The rollout that is measured.
@@ -52,8 +52,8 @@ impl MeasuredRollout {
         replaced.checked_sub(from.saturating_sub(at)).unwrap_or(replaced).min(replaced)
     }
 
-    /// Returns the Job of an analysis, by its name and the path of its file. `not_started` is the reason for which nothing of it could
-    /// start before a restart.
+    /// Returns the Job of an analysis, by its name and the path of its file. `said` is the message of the last look before a restart,
+    /// if that had no verdict.
     ///
     /// # Errors
     /// If the history does not have the record of the rollout.
@@ -61,13 +61,17 @@ impl MeasuredRollout {
         &self,
         context: &Arc<Context>,
         (analysis, file): (&str, &str),
-        not_started: Option<&str>,
+        said: Option<&str>,
     ) -> Result<AnalysisJob, String> {
         let record = context.history.record(self.record).map_err(|error| error.to_string())?;
         let record = record.ok_or("the history does not have the record of the rollout")?;
+        let key = job_key(analysis, &record);
         Ok(AnalysisJob {
             context: Arc::clone(context),
-            key: job_key(analysis, &record),
+            record: self.record,
+            not_started: said.and_then(|said| could_not_start(&key, said)).map(str::to_owned),
+            is_noted: false,
+            key,
             commit: self.commit.clone(),
             file: file.to_owned(),
             origin: JobOrigin {
@@ -79,7 +83,6 @@ impl MeasuredRollout {
                 pods: self.pods.new.clone(),
                 owner: self.owner.clone(),
             },
-            not_started: not_started.map(str::to_owned),
         })
     }
 }

@@ -171,6 +171,17 @@ impl RolloutTask {
         self.retry_apply(&self.apply.body).await
     }
 
+    /// Marks the step of a canary that has failed, and that stays as it is: a request to go on with it, or back, is refused.
+    pub async fn leave_canary(&mut self) -> Result<(), Cancelled> {
+        let Some(canary) = &mut self.canary else { return Ok(()) };
+        canary.lock.mark.failed = true;
+        self.apply.body = canary.body();
+        if let Err(error) = self.retry_apply(&self.apply.body).await? {
+            warn!(object = %self.planned.wanted.key, %error, "failed to mark the step of the canary as one that has failed");
+        }
+        Ok(())
+    }
+
     /// Goes on after a step: to the next one, or to all pods. `None` where no canary is under way.
     pub async fn go_on_with_canary(
         &mut self,

@@ -51,6 +51,9 @@ impl RolloutTask {
         live: Arc<Value>,
         written: Option<Baseline>,
     ) -> Result<Outcome, Cancelled> {
+        if matches!(plan, RollbackPlan::Stays(_)) {
+            self.leave_canary().await?;
+        }
         self.canary = None;
         let end = match plan {
             RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, &live),

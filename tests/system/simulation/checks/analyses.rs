@@ -39,19 +39,21 @@ pub fn no_data_promotes_nothing(run: &Run) -> Vec<Finding> {
     if !run.scenario.style.analyses {
         return findings.all;
     }
-    // The version in its first step, by object.
-    let mut first: BTreeMap<Key, (String, String)> = BTreeMap::new();
+    // The version in its first step, and when that began, by object.
+    let mut first: BTreeMap<Key, ((String, String), u64)> = BTreeMap::new();
     for (key, exchange) in run.applies().filter(|(key, _)| is_workload(key)) {
         let Some(sent) = template(&exchange.body).filter(|sent| Fate::of_image(&sent.0) == Some(Fate::Errs)) else {
             first.remove(&key);
             continue;
         };
         if annotation(&exchange.body, "belay.dev/canary-step").is_some_and(|mark| mark.contains("\"step\":1,")) {
-            first.insert(key, sent);
+            let known = first.remove(&key).filter(|(version, _)| *version == sent);
+            first.insert(key, known.unwrap_or((sent, exchange.begun)));
             continue;
         }
-        let is_promoted = first.remove(&key) == Some(sent) && hold(&exchange.body).is_none();
-        findings.demand(!is_promoted || is_made_anew(run, &key), || {
+        let of_it = first.remove(&key).filter(|(version, _)| *version == sent && hold(&exchange.body).is_none());
+        let Some((_, began)) = of_it else { continue };
+        findings.demand(is_made_anew(run, &key, began..=exchange.begun), || {
             format!("{key:?} answers with errors, and its canary goes on at {}", exchange.begun)
         });
     }

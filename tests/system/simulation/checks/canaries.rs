@@ -1,6 +1,7 @@
 //! Canaries, by what was written, by the pods that were there then, and by what is there in the end.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
@@ -98,11 +99,11 @@ pub fn canaries_are_locked(run: &Run) -> Vec<Finding> {
         if let Some(before) = &before {
             let pods = pods_of(exchange, &before.template);
             let most = before.places + before.earlier;
-            findings.demand(pods <= most || before.is_resized || is_made_otherwise(run, &key), || {
+            findings.demand(pods <= most || before.is_resized || is_made_otherwise(run, &key, 0..=at), || {
                 format!("{key:?} has {pods} new pods at {at}, in a step with {most}")
             });
             let is_early = before.is_left_early(exchange, next.as_ref());
-            findings.demand(!is_early || is_made_anew(run, &key), || {
+            findings.demand(!is_early || is_made_anew(run, &key, before.since..=at), || {
                 format!("{key:?} goes on at {at}, before the time of step {}, begun at {}", before.number, before.since)
             });
         }
@@ -143,16 +144,20 @@ fn is_as_its_manifest_says(key: &Key, spec: &Value) -> bool {
     }
 }
 
-/// Returns true when somebody has deleted the object, or has put it back: then it is made anew, or comes back.
-pub(super) fn is_made_anew(run: &Run, key: &Key) -> bool {
+/// Returns true when somebody has deleted the object within a time, or has put it back, or a second belay wrote it: then it is made
+/// anew, or comes back.
+pub(super) fn is_made_anew(run: &Run, key: &Key, within: RangeInclusive<u64>) -> bool {
     let by_hand = |hand: &Hand| matches!(hand, Hand::Delete | Hand::Replace | Hand::Undo | Hand::Image);
-    !run.restores.is_empty() || run.had_rival() || run.hands_on(key).any(|handled| by_hand(&handled.hand))
+    run.restores.iter().any(|at| within.contains(at))
+        || run.met_rival(key, &within)
+        || run.hands_on(key).any(|handled| within.contains(&handled.at) && by_hand(&handled.hand))
 }
 
-/// Returns true when somebody else than belay has made pods.
-fn is_made_otherwise(run: &Run, key: &Key) -> bool {
+/// Returns true when somebody else than belay has made pods within a time.
+fn is_made_otherwise(run: &Run, key: &Key, within: RangeInclusive<u64>) -> bool {
     let by_hand = |hand: &Hand| matches!(hand, Hand::Restart | Hand::Finalizer(_));
-    is_made_anew(run, key) || is_scaled(run, key) || run.hands_on(key).any(|handled| by_hand(&handled.hand))
+    let is_by_hand = run.hands_on(key).any(|handled| within.contains(&handled.at) && by_hand(&handled.hand));
+    is_by_hand || is_scaled(run, key) || is_made_anew(run, key, within)
 }
 
 /// Returns true when somebody has changed the number of pods.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::super::api_proxy::Exchange;
 use super::super::events::{Actor, Hand};
-use super::super::findings::{Finding, Findings, hold, is_workload, template};
-use super::super::history_rows::Record;
+use super::super::findings::{Finding, Findings, hold, is_workload, key_of_path, template};
+use super::super::history_rows::{Open, Record};
 use super::super::repository::Key;
 use super::super::run::Run;
 use super::super::scenario::Will;
@@ -43,9 +44,31 @@ pub fn follows_the_pods(run: &Run) -> Vec<Finding> {
 /// Returns true when a canary could not go on: a quota refused its next step, or a second belay has put a pod of another version
 /// that is not ready among those that its controller leaves alone.
 pub(super) fn is_hindered(run: &Run, record: &Record) -> bool {
-    let is_canary = record.steps.iter().any(|(_, step, _)| step == "canary");
-    let is_refused = record.reason.starts_with("Forbidden") && run.acting(Actor::Quota).any(|it| it.key == record.key);
-    is_canary && (is_refused || run.had_rival() && record.reason.starts_with("ControllerSilent"))
+    if !record.steps.iter().any(|(_, step, _)| step == "canary") {
+        return false;
+    }
+    if record.reason.starts_with("Forbidden") {
+        let is_full = |at: u64| {
+            run.acting(Actor::Quota).any(|quota| quota.key == record.key && (quota.from..=quota.to).contains(&at))
+        };
+        let is_refused = |exchange: &Exchange| exchange.done.as_ref().is_some_and(|(code, _)| *code == 403);
+        return written_for(run, record).any(|exchange| is_refused(exchange) && is_full(exchange.begun));
+    }
+    record.reason.starts_with("ControllerSilent") && record.key.0 != "Deployment" && met_a_rival(run, record)
+}
+
+/// Returns the writes of an object while a record of it was open.
+fn written_for<'r>(run: &'r Run, record: &'r Record) -> impl Iterator<Item = &'r Exchange> {
+    let is_its = |open: &Open| open.number == record.number && open.commit == record.commit;
+    run.wire.iter().filter(move |exchange| {
+        key_of_path(&exchange.path).as_ref() == Some(&record.key) && exchange.open.iter().any(is_its)
+    })
+}
+
+/// Returns true when two belays, of which nothing decided which may, wrote an object while a record of it was open.
+fn met_a_rival(run: &Run, record: &Record) -> bool {
+    let begun = || written_for(run, record).map(|exchange| exchange.begun);
+    begun().min().zip(begun().max()).is_some_and(|(first, last)| run.met_rival(&record.key, &(first..=last)))
 }
 
 /// Returns true when a person has rolled it back.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::api_proxy::Exchange;
 use super::super::events::Hand;
 use super::super::findings::{Finding, Findings, hold, is_workload, template};
 use super::super::repository::Key;
@@ -76,10 +77,22 @@ pub fn goes_back_to_what_ran(run: &Run) -> Vec<Finding> {
         let person = run.hands_on(&key).any(|handled| by_hand(handled.hand));
         let new = had.insert((key.clone(), sent.clone()));
         let goes_back = hold(&exchange.body).is_some();
-        let is_lost = run.has_moved() && run.scenario.style.closed.is_some();
-        findings.demand(!goes_back || !new || person || is_lost, || {
+        findings.demand(!goes_back || !new || person || is_lost(run, &key, &sent, exchange), || {
             format!("{key:?} goes back to {sent:?} at {}, which it never had", exchange.begun)
         });
     }
     findings.all
+}
+
+/// Returns true when the history of the belay that made a write was begun after another was lost, and the version that it wrote
+/// was pushed before that, in a source with windows.
+fn is_lost(run: &Run, key: &Key, sent: &(String, String), exchange: &Exchange) -> bool {
+    let state = run.lives[exchange.process].state;
+    let began = run.lives.iter().find(|life| life.state == state).map_or(0, |life| life.from);
+    let was_pushed = run
+        .pushed
+        .iter()
+        .filter(|pushed| pushed.at < began)
+        .any(|pushed| pushed.objects.get(key).is_some_and(|want| want.template.as_ref() == Some(sent)));
+    state != run.lives[0].state && run.scenario.style.closed.is_some() && was_pushed
 }

@@ -50,13 +50,14 @@ pub fn job_key(analysis: &str, record: &Record) -> ObjectKey {
     let workload = &record.object;
     let origin = (&record.source, workload, analysis, record.id, record.started, &record.commit);
     let hash = hex(&Sha256::digest(format!("{origin:?}"))[..4]);
-    let (workload_name, analysis) = (name_part(&workload.name), name_part(analysis));
-    ObjectKey {
-        group: "batch".to_owned(),
-        kind: "Job".to_owned(),
-        namespace: workload.namespace.clone(),
-        name: format!("{workload_name}-{analysis}-{hash}"),
-    }
+    job_of(workload, &format!("{}-{}-{hash}", name_part(&workload.name), name_part(analysis)))
+}
+
+/// Returns the key of a Job of this name beside a workload.
+#[must_use]
+pub fn job_of(workload: &ObjectKey, name: &str) -> ObjectKey {
+    let [group, kind, name] = ["batch", "Job", name].map(str::to_owned);
+    ObjectKey { group, kind, namespace: workload.namespace.clone(), name }
 }
 
 /// Returns the beginning of a name as a part of an object's name, which begins and ends with a letter or digit.
@@ -117,6 +118,33 @@ pub fn is_made_by(live: &Value, workload: &ObjectKey, analysis: &str) -> bool {
     let owners = live["metadata"]["ownerReferences"].as_array();
     let is_its = |owner: &Value| owner["name"] == *workload.name && owner["kind"] == *workload.kind;
     owners.into_iter().flatten().any(is_its) && marks::annotation(live, marks::ANALYSIS) == Some(analysis)
+}
+
+/// A Job that a rollout has made, as the note in its history says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeJob {
+    /// The analysis.
+    pub analysis: String,
+    /// The name of the Job.
+    pub name: String,
+}
+
+/// The words of the note between the analysis and the name of the Job.
+const MAKES: &str = "\": makes the Job ";
+
+impl MadeJob {
+    /// Returns the note that is written before the Job is made.
+    #[must_use]
+    pub fn note(&self) -> String {
+        format!("analysis \"{}{MAKES}{}", self.analysis, self.name)
+    }
+
+    /// Returns the Job that a step of the history is about; `None` if it is about something else.
+    #[must_use]
+    pub fn of_note(note: &str) -> Option<MadeJob> {
+        let (analysis, name) = note.strip_prefix("analysis \"")?.split_once(MAKES)?;
+        Some(MadeJob { analysis: analysis.to_owned(), name: name.to_owned() })
+    }
 }
 
 /// Reads the one Job of a file.
@@ -204,11 +232,25 @@ pub fn job_state(key: &ObjectKey, live: &Value, pods: &[PodAccount], not_started
         _ if is(PodStart::Stuck) => {
             let stuck = pods.iter().filter(|pod| pod.start == PodStart::Stuck).max_by_key(|pod| pod.fault);
             let why = stuck.map(|pod| format!(": its pod {} is {}", pod.seen.name, state(&pod.seen)));
-            JobState::NotStarted(format!("nothing of the Job {} can start{}", key.name, why.unwrap_or_default()))
+            JobState::NotStarted(format!("{}{}", stuck_job(key), why.unwrap_or_default()))
         }
-        Standing::Paused => JobState::NotStarted(format!("the Job {} is suspended", key.name)),
+        Standing::Paused => JobState::NotStarted(suspended_job(key)),
         _ => JobState::Waits,
     }
+}
+
+fn stuck_job(key: &ObjectKey) -> String {
+    format!("nothing of the Job {} can start", key.name)
+}
+
+fn suspended_job(key: &ObjectKey) -> String {
+    format!("the Job {} is suspended", key.name)
+}
+
+/// Returns the message of a look if it is the reason for which nothing of a Job could start; `None` if it says something else.
+#[must_use]
+pub fn could_not_start<'a>(key: &ObjectKey, message: &'a str) -> Option<&'a str> {
+    [stuck_job(key), suspended_job(key)].iter().any(|reason| message.starts_with(reason.as_str())).then_some(message)
 }
 
 /// Returns the reason of a failure without the line that a pod of a Job has written.

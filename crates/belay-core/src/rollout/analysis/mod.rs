@@ -21,7 +21,9 @@ use serde::{Deserialize, Serialize};
 pub use counters::CounterIncreases;
 pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
 pub use guard::{Guard, GuardedTime, LOOKS};
-pub use job::{JobOrigin, JobState, is_made_by, job_key, job_state, read_job, without_log_line};
+pub use job::{
+    JobOrigin, JobState, MadeJob, could_not_start, is_made_by, job_key, job_of, job_state, read_job, without_log_line,
+};
 pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};
 pub use power::{LookTimes, Power, Traffic, power};

@@ -138,7 +138,7 @@ mod tests {
     use serde_json::json;
 
     fn lock(kind: CanaryKind, pods: i64) -> CanaryLock {
-        CanaryLock { kind, mark: CanaryMark { step: 1, of: 2 }, pods, replicas: 4, paused: false }
+        CanaryLock { kind, mark: CanaryMark::at(1, 2), pods, replicas: 4, paused: false }
     }
 
     #[test]

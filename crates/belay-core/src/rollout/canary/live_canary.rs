@@ -27,7 +27,7 @@ impl LiveCanary {
     pub fn on(live: &Value) -> Option<LiveCanary> {
         let mark = CanaryMark::on(live)?;
         let step = CanarySteps::of(live).step(mark.step);
-        Some(LiveCanary { mark, waits_for_promotion: step.is_some_and(|step| step.time.is_none()) })
+        Some(LiveCanary { mark, waits_for_promotion: !mark.failed && step.is_some_and(|step| step.time.is_none()) })
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn only_a_step_without_a_time_waits_for_promotion() {
         let at = |step: usize| {
-            let mark = CanaryMark { step, of: 2 };
+            let mark = CanaryMark::at(step, 2);
             let lock = CanaryLock { kind: CanaryKind::Deployment, mark, pods: 1, replicas: 4, paused: true };
             let manifest = json!({"metadata": {"annotations": {marks::CANARY: "1 10m, 50% 0"}}, "spec": {}});
             LiveCanary::on(&lock.onto(manifest)).map(|canary| (canary.to_string(), canary.waits_for_promotion))

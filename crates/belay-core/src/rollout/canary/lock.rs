@@ -20,9 +20,18 @@ pub struct CanaryMark {
     pub step: usize,
     /// The number of steps.
     pub of: usize,
+    /// True when the step has failed and the workload was left at it: no rollout goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
 }
 
 impl CanaryMark {
+    /// Returns the mark of a step that is under way.
+    #[must_use]
+    pub fn at(step: usize, of: usize) -> CanaryMark {
+        CanaryMark { step, of, failed: false }
+    }
+
     /// Returns the words for the step: `canary step 1 of 2`.
     #[must_use]
     pub fn words(self) -> String {
@@ -31,7 +40,7 @@ impl CanaryMark {
 
     /// Returns the suspicion that pods which were ready within the step have failed.
     #[must_use]
-    pub fn failed(self) -> Reason {
+    pub fn failure(self) -> Reason {
         let message = format!("it failed within {}, after its new pods were ready", self.words());
         Reason::new(ReasonCode::CanaryFailed, message)
     }
@@ -71,7 +80,7 @@ impl CanaryLock {
     /// Returns the locks of a step of a workload that is to have so many pods.
     #[must_use]
     pub fn of_step(kind: CanaryKind, steps: &CanarySteps, step: usize, replicas: i64) -> CanaryLock {
-        let mark = CanaryMark { step, of: steps.count() };
+        let mark = CanaryMark::at(step, steps.count());
         CanaryLock { kind, mark, pods: steps.pods(step, replicas), replicas, paused: false }
     }
 

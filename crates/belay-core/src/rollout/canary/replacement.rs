@@ -85,7 +85,7 @@ mod tests {
         ] {
             let lock = CanaryLock {
                 kind: CanaryKind::DaemonSet,
-                mark: CanaryMark { step: 1, of: 2 },
+                mark: CanaryMark::at(1, 2),
                 pods: wanted,
                 replicas: 4,
                 paused: false,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn lock() -> CanaryLock {
-        let mark = CanaryMark { step: 1, of: 2 };
+        let mark = CanaryMark::at(1, 2);
         CanaryLock { kind: CanaryKind::DaemonSet, mark, pods: 2, replicas: 4, paused: false }
     }
 

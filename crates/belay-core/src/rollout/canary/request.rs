@@ -41,6 +41,9 @@ pub enum Refusal {
     /// No canary is under way.
     #[error("no canary of it is under way")]
     NoCanary,
+    /// A step has failed, and the workload was left at it.
+    #[error("its canary has failed at step {} of {}, where it is left; a newer commit takes its place", .0.step, .0.of)]
+    Failed(CanaryMark),
     /// No daemon acts on it.
     #[error("it is suspended ({0}); `belay resume-sync` lets its canary go on")]
     Suspended(String),
@@ -79,6 +82,9 @@ pub fn request(
     at: Timestamp,
 ) -> Result<CanaryRequest, Refusal> {
     let mark = CanaryMark::on(live).ok_or(Refusal::NoCanary)?;
+    if mark.failed {
+        return Err(Refusal::Failed(mark));
+    }
     if let Some(why) = marks::suspension(live) {
         return Err(Refusal::Suspended(why.to_owned()));
     }
@@ -95,7 +101,7 @@ mod tests {
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
     fn live(step: usize, commit: &str) -> Value {
-        let (kind, mark) = (CanaryKind::Deployment, CanaryMark { step, of: 2 });
+        let (kind, mark) = (CanaryKind::Deployment, CanaryMark::at(step, 2));
         let lock = CanaryLock { kind, mark, pods: 1, replicas: 4, paused: true };
         lock.onto(json!({"metadata": {"annotations": {marks::COMMIT: commit}}, "spec": {}}))
     }
@@ -115,6 +121,10 @@ mod tests {
         assert_eq!(with_it(json!({})), None);
         assert_eq!(asked(&json!({})), Err(Refusal::NoCanary));
         assert_eq!(asked(&live(1, "main")), Err(Refusal::NoCommit));
+        let mut failed = live(1, COMMIT);
+        let mark = CanaryMark { failed: true, ..CanaryMark::at(1, 2) };
+        failed["metadata"]["annotations"][marks::CANARY_STEP] = json!(marks::written(&mark));
+        assert_eq!(asked(&failed), Err(Refusal::Failed(mark)));
         let mut suspended = live(1, COMMIT);
         suspended["metadata"]["annotations"][marks::SUSPEND] = json!("a fair");
         assert_eq!(asked(&suspended), Err(Refusal::Suspended("a fair".to_owned())));

@@ -107,6 +107,33 @@ fn each_rollout_has_a_job_of_its_own() {
     }
 }
 
+#[test]
+fn the_history_names_the_jobs_that_were_made() {
+    let made = MadeJob { analysis: "smoke".to_owned(), name: "web-smoke-1a2b3c4d".to_owned() };
+    assert_eq!(made.note(), "analysis \"smoke\": makes the Job web-smoke-1a2b3c4d");
+    assert_eq!(MadeJob::of_note(&made.note()), Some(made));
+    for other in ["promoted by ada: looks good", "analysis \"smoke\": fail", "makes the Job a"] {
+        assert_eq!(MadeJob::of_note(other), None, "{other}");
+    }
+}
+
+#[test]
+fn a_look_before_a_restart_says_whether_nothing_could_start() {
+    let key = job_key("smoke", &record("web", 1));
+    for (message, expected) in [
+        ("nothing of the Job N can start: its pod p is ImagePullBackOff", true),
+        ("nothing of the Job N can start; it was ended by its deadline", true),
+        ("the Job N is suspended", true),
+        ("the Job N has run for 24 hours", false),
+        ("there is a Job shop/N that belay has not made", false),
+        ("nothing of the Job other can start", false),
+        ("smoke.yaml:1:1: the file has 0 objects", false),
+    ] {
+        let message = message.replace('N', &key.name);
+        assert_eq!(could_not_start(&key, &message), expected.then_some(message.as_str()), "{message}");
+    }
+}
+
 fn pod(start: PodStart, state: &str, log: &str) -> PodAccount {
     let seen = PodSeen {
         name: "p".to_owned(),

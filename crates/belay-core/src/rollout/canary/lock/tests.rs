@@ -6,7 +6,7 @@ fn manifest() -> Value {
 }
 
 fn lock(paused: bool) -> CanaryLock {
-    CanaryLock { kind: CanaryKind::Deployment, mark: CanaryMark { step: 1, of: 2 }, pods: 2, replicas: 5, paused }
+    CanaryLock { kind: CanaryKind::Deployment, mark: CanaryMark::at(1, 2), pods: 2, replicas: 5, paused }
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn a_locked_deployment_gets_no_more_new_pods_and_keeps_its_old_ones() {
     assert!(seconds("progressDeadlineSeconds") < i64::from(i32::MAX));
     assert_eq!((open["spec"].get("paused"), &open["spec"]["replicas"]), (None, &json!(5)));
     assert_eq!(lock(true).onto(manifest())["spec"]["paused"], true);
-    assert_eq!(CanaryMark::on(&open), Some(CanaryMark { step: 1, of: 2 }));
+    assert_eq!(CanaryMark::on(&open), Some(CanaryMark::at(1, 2)));
     assert_eq!(CanaryMark::on(&manifest()), None);
 }
 
@@ -38,7 +38,7 @@ fn locks_that_somebody_has_changed_are_seen() {
         *changed.pointer_mut(path).unwrap() = value;
         assert!(!lock(true).is_first_held_by(&changed), "{path}");
     }
-    let next = CanaryLock { mark: CanaryMark { step: 2, of: 2 }, ..lock(true) };
+    let next = CanaryLock { mark: CanaryMark::at(2, 2), ..lock(true) };
     assert!(!next.is_first_held_by(&live), "another step");
 }
 
@@ -70,7 +70,7 @@ fn set(more: &Value) -> Value {
 }
 
 fn partition_lock(pods: i64, replicas: i64) -> CanaryLock {
-    let (kind, mark) = (CanaryKind::StatefulSet, CanaryMark { step: 1, of: 2 });
+    let (kind, mark) = (CanaryKind::StatefulSet, CanaryMark::at(1, 2));
     CanaryLock { kind, mark, pods, replicas, paused: false }
 }
 
@@ -110,7 +110,7 @@ fn an_old_pod_stays_beside_the_new_ones_of_a_stateful_set() {
 #[test]
 fn a_mark_without_a_partition_is_no_canary() {
     let locked = partition_lock(2, 5).onto(set(&Value::Null));
-    assert_eq!(CanaryMark::on(&locked), Some(CanaryMark { step: 1, of: 2 }));
+    assert_eq!(CanaryMark::on(&locked), Some(CanaryMark::at(1, 2)));
     for strategy in [
         json!({"type": "OnDelete", "rollingUpdate": {"partition": 3}}),
         json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
@@ -140,13 +140,8 @@ fn a_partition_that_a_person_has_made_anew_is_taken_off() {
 
 #[test]
 fn the_controller_of_a_daemon_set_replaces_nothing_by_itself() {
-    let lock = CanaryLock {
-        kind: CanaryKind::DaemonSet,
-        mark: CanaryMark { step: 1, of: 2 },
-        pods: 2,
-        replicas: 5,
-        paused: false,
-    };
+    let lock =
+        CanaryLock { kind: CanaryKind::DaemonSet, mark: CanaryMark::at(1, 2), pods: 2, replicas: 5, paused: false };
     let daemons = |strategy: &Value| {
         json!({"kind": "DaemonSet", "spec": {"updateStrategy": strategy}, "metadata": {"name": "logs"},
             "status": {"desiredNumberScheduled": 5, "updatedNumberScheduled": 2}})
