@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Purpose, get};
 use super::pages::Listing;
+use super::served::escape;
 use super::{Cluster, ClusterError, ObjectText, Served};
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{Revision, Workload, marks, revisions};
@@ -18,6 +19,9 @@ pub const WORKLOADS: [(&str, &str); 5] = [
     ("v1", "ReplicationController"),
     ("batch/v1", "Job"),
 ];
+
+/// The most objects of one name that are looked for.
+const NAMED: usize = 5;
 
 impl Cluster {
     /// Returns a live object; `None` if there is none.
@@ -47,6 +51,17 @@ impl Cluster {
         labels: &str,
     ) -> Result<Vec<Value>, ClusterError> {
         self.pages(Listing::of(served, namespace, labels), |_, object| without_unasked(served, object.read())).await
+    }
+
+    /// Returns the keys of the objects of a kind that have a name, in any namespace: the first ones.
+    ///
+    /// # Errors
+    /// Fails when the API server does not answer, or does not allow it.
+    pub async fn named(&self, served: &Served, name: &str) -> Result<Vec<ObjectKey>, ClusterError> {
+        let selector = escape(&format!("metadata.name={name}"));
+        let path = format!("{}?limit={NAMED}&fieldSelector={selector}", served.address());
+        let answer = self.call(Purpose { what: &format!("list {}", served.resource), secret: false }, get(&path)).await?;
+        Ok(answer.value["items"].as_array().into_iter().flatten().map(|object| served.key_of(object)).collect())
     }
 
     /// Returns the live workloads with these labels, in `namespace` or everywhere, kind by kind.

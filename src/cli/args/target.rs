@@ -261,7 +261,7 @@ impl WorkloadSearch<'_> {
         Ok(target)
     }
 
-    /// Returns a list of existing objects with similar names. Nothing if the cluster does not say.
+    /// Returns a list of existing objects with similar names, or with this one in other namespaces. Nothing if the cluster does not say.
     async fn like(&self, kinds: &[(&str, &str)], name: &str) -> String {
         const ALIKE: u16 = 600;
         let mut there = Vec::new();
@@ -270,7 +270,18 @@ impl WorkloadSearch<'_> {
             let listed = self.cluster.list(&served, Some(self.namespace), "").await.unwrap_or_default();
             there.extend(listed.into_iter().map(|live| self.target(&served, kind, live).key));
         }
-        there_is(name, there.iter().map(|key| (key.name.as_str(), named(key))), ALIKE)
+        let alike = there_is(name, there.iter().map(|key| (key.name.as_str(), named(key))), ALIKE);
+        if alike.is_empty() { self.elsewhere(kinds, name).await } else { alike }
+    }
+
+    /// Returns a list of the objects of this name in other namespaces, as a command is given them.
+    async fn elsewhere(&self, kinds: &[(&str, &str)], name: &str) -> String {
+        let mut there = Vec::new();
+        for (api_version, kind) in kinds {
+            let Ok(served) = self.cluster.served(api_version, kind).await else { continue };
+            there.extend(self.cluster.named(&served, name).await.unwrap_or_default());
+        }
+        there_is(name, there.iter().map(|key| (key.name.as_str(), argument(key))), 1000)
     }
 
     fn target(&self, served: &Served, kind: &str, live: Value) -> Target {

@@ -63,10 +63,12 @@ impl Context {
         let was_suspended = newest.as_ref().is_some_and(|newest| newest.outcome == Outcome::Suspended);
         let is_canary = prepared.live.as_ref().is_some_and(|live| live.is_canary);
         let last = (unfinished || is_canary).then(|| self.last_rollout(&wanted.key)).flatten();
+        // A canary whose way back was refused stays at its step.
+        let is_left = |outcome| outcome == Outcome::Failed || is_canary && outcome == Outcome::RollbackFailed;
         let is_left_failed = wanted.trigger != Trigger::Retry
-            && last.as_ref().is_some_and(|last| {
-                last.outcome == Outcome::Failed && last.manifest_hash.as_ref() == Some(&wanted.hash)
-            });
+            && last
+                .as_ref()
+                .is_some_and(|last| is_left(last.outcome) && last.manifest_hash.as_ref() == Some(&wanted.hash));
         RecordedFacts {
             newest: newest.map(|record| (record.outcome, record.started)),
             was_undone,

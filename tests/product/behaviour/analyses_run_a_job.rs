@@ -309,9 +309,11 @@ async fn a_job_that_started_unseen_has_failed_when_its_deadline_ends_it() {
         world.repository.write("smoke/job.yaml", file);
         let commit = push_second(&mut world);
         let name = until_job(&world).await["metadata"]["name"].as_str().unwrap().to_owned();
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        let found = measured(&world, &world.record(&commit, WEB));
-        assert_eq!(found[0].numbers(), format!("the Job {name} is suspended"));
+        let looks = |world: &World| measured(world, &world.record(&commit, WEB));
+        while looks(&world).is_empty() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!(looks(&world)[0].numbers(), format!("the Job {name} is suspended"));
         if is_away {
             world.kill().await;
         }

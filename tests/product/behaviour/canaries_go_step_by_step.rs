@@ -454,6 +454,34 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_canary_whose_way_back_is_refused_stays_at_its_step() {
+    let (mut world, tap) = World::tapped().await;
+    let first = world.push("web.yaml", &web("1 5m", "web:1"), "First version");
+    world.start();
+    world.through(&first).await;
+    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
+    let bad = with_steps("1 5m", &broken("web", "crash-after=20s"));
+    let bad = world.push("web.yaml", &bad, "Crashes");
+    until_step(&mut world, &bad, "1 of 1 new pods are ready; watched until").await;
+    tap.rule(
+        |went, _| {
+            if went.is_write() && went.path.contains("/deployments/web") { Fate::Refuse } else { Fate::Pass }
+        },
+    );
+    world.through(&bad).await;
+    assert_eq!(world.record(&bad, WEB).outcome, Outcome::RollbackFailed);
+    tap.rule(|_, _| Fate::Pass);
+    world.stop().await;
+    world.start();
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4), "nothing is done until somebody acts");
+    assert_eq!(world.record(&bad, WEB).outcome, Outcome::RollbackFailed);
+    let back = world.push("web.yaml", &web("1 5m", "web:1"), "Back to the first");
+    world.through(&back).await;
+    assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deployment_that_a_person_had_paused_waits_for_them() {
     let mut world = world("1 30s").await;
     world.patch(&path_of("web"), "kubectl-rollout", &json!({"spec": {"paused": true}})).await;

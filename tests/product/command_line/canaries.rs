@@ -144,7 +144,10 @@ async fn the_canaries_of_sets_are_promoted_and_aborted() {
         &["promote", "wep"],
         "there is no Deployment or StatefulSet or DaemonSet \"wep\" in namespace default",
     );
-    refused(&stage, &["promote", "sts/web", "-n", "shop"], "statefulsets.apps \"web\" not found");
+    let elsewhere = "statefulsets.apps \"web\" not found; there is statefulset.apps/web -n default";
+    refused(&stage, &["promote", "sts/web", "-n", "shop"], elsewhere);
+    let elsewhere = "in namespace shop; there is daemonset.apps/web -n default, statefulset.apps/web -n default";
+    refused(&stage, &["abort", "web", "-n", "shop"], elsewhere);
     let tried = stage.run(&["promote", "sts/web", "--dry-run"]);
     assert_eq!(tried.out, "statefulset.apps/web promoted at canary step 1 of 1 (server dry run)\n", "{tried:?}");
     let promoted = stage.run(&["promote", "sts/web", "ds/web", "--yes", "--note", "looks good"]);

@@ -88,7 +88,7 @@ impl AnalysisJob {
     async fn note(&mut self) {
         if !std::mem::replace(&mut self.is_noted, true) {
             let made = MadeJob { analysis: self.origin.analysis.clone(), name: self.key.name.clone() };
-            self.context.step(self.record, StepKind::Note, &made.note()).await;
+            self.context.step(self.record, StepKind::Job, &made.step()).await;
         }
     }
 

@@ -86,7 +86,6 @@ impl HealthMonitor<'_> {
                 return self.wait_for_step(live, WaitingOn::Pods, &told).await;
             }
         };
-        let wanted = lock.new_pods();
         let next = next_move(&lock, pods, lock.is_first_held_by(&object), object["spec"]["paused"] == true);
         if next == CanaryMove::Unpause && !lock.paused {
             let told = "paused by somebody else; belay resume lets it go on";
@@ -107,7 +106,8 @@ impl HealthMonitor<'_> {
         if is_ready && self.bake.running().is_none() {
             self.bake = BakeProgress::Due(time);
         }
-        let told = format!("{} of {wanted} new pods are ready", pods.ready);
+        // There are more where an autoscaler made them, or an older manifest asked for more.
+        let told = format!("{} of {} new pods are ready", pods.ready, lock.new_pods().max(pods.current));
         if is_ready || self.bake.running().is_some() {
             let promoted = request.filter(|_| is_ready);
             return self.watch_step(live, (is_ready, &told), promoted).await;

@@ -10,7 +10,7 @@ use belay_core::manifest::ObjectKey;
 use belay_core::rollout::analysis::{MadeJob, Measurement};
 use belay_core::rollout::{RecordId, StepKind};
 
-/// The newest records of an object whose notes are read.
+/// The newest records of an object whose Jobs are read.
 const RECORDS: u32 = 10;
 
 impl History {
@@ -51,9 +51,9 @@ impl History {
                  WHERE source = ?1 AND name = ?2 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 ORDER BY number DESC \
                  LIMIT ?7)",
             )?;
-            let values = params![source, name, kind, group, namespace, rows::word(StepKind::Note), RECORDS];
-            let notes: Vec<String> = statement.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()?;
-            Ok(notes.iter().filter_map(|note| MadeJob::of_note(note)).collect())
+            let values = params![source, name, kind, group, namespace, rows::word(StepKind::Job), RECORDS];
+            let steps: Vec<String> = statement.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()?;
+            Ok(steps.iter().filter_map(|step| MadeJob::of_step(step)).collect())
         })
     }
 }

@@ -120,7 +120,7 @@ pub fn is_made_by(live: &Value, workload: &ObjectKey, analysis: &str) -> bool {
     owners.into_iter().flatten().any(is_its) && marks::annotation(live, marks::ANALYSIS) == Some(analysis)
 }
 
-/// A Job that a rollout has made, as the note in its history says.
+/// A Job that a rollout has made, as a step of its history says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeJob {
     /// The analysis.
@@ -129,20 +129,20 @@ pub struct MadeJob {
     pub name: String,
 }
 
-/// The words of the note between the analysis and the name of the Job.
+/// The words of the step between the analysis and the name of the Job.
 const MAKES: &str = "\": makes the Job ";
 
 impl MadeJob {
-    /// Returns the note that is written before the Job is made.
+    /// Returns the text of the step, which is written before the Job is made.
     #[must_use]
-    pub fn note(&self) -> String {
+    pub fn step(&self) -> String {
         format!("analysis \"{}{MAKES}{}", self.analysis, self.name)
     }
 
-    /// Returns the Job that a step of the history is about; `None` if it is about something else.
+    /// Returns the Job of the text of a step; `None` if it names none.
     #[must_use]
-    pub fn of_note(note: &str) -> Option<MadeJob> {
-        let (analysis, name) = note.strip_prefix("analysis \"")?.split_once(MAKES)?;
+    pub fn of_step(text: &str) -> Option<MadeJob> {
+        let (analysis, name) = text.strip_prefix("analysis \"")?.split_once(MAKES)?;
         Some(MadeJob { analysis: analysis.to_owned(), name: name.to_owned() })
     }
 }

@@ -233,6 +233,8 @@ pub enum StepKind {
     Progress,
     /// A step of its canary begins, or its canary is over.
     Canary,
+    /// The Job of an analysis is about to be made.
+    Job,
     /// It is complete, and is watched for its bake time.
     Baking,
     /// The judge has ruled.
@@ -269,6 +271,7 @@ impl StepKind {
             StepKind::Applied => "applied",
             StepKind::Progress => "progress",
             StepKind::Canary => "canary",
+            StepKind::Job => "job",
             StepKind::Baking => "baking",
             StepKind::Verdict => "verdict",
             StepKind::Evidence => "evidence saved",

@@ -110,10 +110,10 @@ fn each_rollout_has_a_job_of_its_own() {
 #[test]
 fn the_history_names_the_jobs_that_were_made() {
     let made = MadeJob { analysis: "smoke".to_owned(), name: "web-smoke-1a2b3c4d".to_owned() };
-    assert_eq!(made.note(), "analysis \"smoke\": makes the Job web-smoke-1a2b3c4d");
-    assert_eq!(MadeJob::of_note(&made.note()), Some(made));
+    assert_eq!(made.step(), "analysis \"smoke\": makes the Job web-smoke-1a2b3c4d");
+    assert_eq!(MadeJob::of_step(&made.step()), Some(made));
     for other in ["promoted by ada: looks good", "analysis \"smoke\": fail", "makes the Job a"] {
-        assert_eq!(MadeJob::of_note(other), None, "{other}");
+        assert_eq!(MadeJob::of_step(other), None, "{other}");
     }
 }
 
