@@ -156,9 +156,9 @@ const MANIFESTS: &[Row] = &[
         ],
     ),
     (
-        "earlier rollouts of a workload whose",
+        "newest records of a workload whose",
         &[
-            "src/daemon/rollout/health_monitor/analysis_job.rs EARLIER_JOBS",
+            "src/history/sqlite/query/measurements.rs RECORDS",
             "src/daemon/rollout/health_monitor/analysis_job.rs DELETION",
         ],
     ),
