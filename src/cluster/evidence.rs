@@ -210,21 +210,24 @@ impl Cluster {
         Ok(job_end(&events))
     }
 
-    /// Returns true when a container of a live Job's pods has started, as events say: its pods may be gone.
+    /// Returns true when a container of a live Job's pods has started, as events say: its pods may be gone. `None` if there are no events
+    /// of its pods any more: the API server keeps them for an hour.
     ///
     /// # Errors
     /// Fails when events can't be read.
-    pub async fn job_has_started(&self, key: &ObjectKey, live: &Value) -> Result<bool, ClusterError> {
+    pub async fn job_has_started(&self, key: &ObjectKey, live: &Value) -> Result<Option<bool>, ClusterError> {
         let of_job = format!("involvedObject.uid={}", marks::uid(live));
         let events = self.events(key, &of_job, &Masking::default()).await?;
-        let pods = events.iter().filter_map(|event| event.message.strip_prefix(CREATED_POD));
-        for pod in pods.take(PODS) {
+        let pods = events.iter().filter_map(|event| event.message.strip_prefix(CREATED_POD)).take(PODS);
+        let mut has_started = None;
+        for pod in pods {
             let started = format!("involvedObject.kind=Pod,involvedObject.name={pod},reason=Started");
-            if !self.events(key, &started, &Masking::default()).await?.is_empty() {
-                return Ok(true);
+            has_started = Some(!self.events(key, &started, &Masking::default()).await?.is_empty());
+            if has_started == Some(true) {
+                break;
             }
         }
-        Ok(false)
+        Ok(has_started)
     }
 
     /// The events in the namespace of an object that a field selector means: one request.

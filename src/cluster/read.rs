@@ -60,7 +60,8 @@ impl Cluster {
     pub async fn named(&self, served: &Served, name: &str) -> Result<Vec<ObjectKey>, ClusterError> {
         let selector = escape(&format!("metadata.name={name}"));
         let path = format!("{}?limit={NAMED}&fieldSelector={selector}", served.address());
-        let answer = self.call(Purpose { what: &format!("list {}", served.resource), secret: false }, get(&path)).await?;
+        let answer =
+            self.call(Purpose { what: &format!("list {}", served.resource), secret: false }, get(&path)).await?;
         Ok(answer.value["items"].as_array().into_iter().flatten().map(|object| served.key_of(object)).collect())
     }
 

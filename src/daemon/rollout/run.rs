@@ -3,6 +3,7 @@
 //! Apply, watch, judge; complete, or roll back by the same apply, watch and judge. Every step is recorded before and
 //! after it is taken, so that a daemon that is killed anywhere takes it up again where it was.
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::daemon::publish::dispute::{AT_ONCE, Dispute, WAITS};
 use crate::daemon::publish::obstacle::Obstacle;
 use crate::daemon::publish::queued_events::QueuedEvent;
 use crate::daemon::rollout::kinds::driver::WorkloadDriver;
-use crate::daemon::rollout::rollback::failure::{FailedRollout, HOLD_NOT_KEPT};
+use crate::daemon::rollout::rollback::failure::{FailedRollout, HOLD_NOT_KEPT, RollbackEnd};
 use crate::daemon::rollout::rollback::manual_rollback;
 use crate::daemon::shared::live::{digest, newest_other_manager};
 use crate::daemon::shared::panics::text_of;
@@ -42,7 +43,7 @@ impl RolloutTask {
         let end = match ended {
             Ok(Ok(outcome)) => {
                 Box::pin(self.end_job(outcome)).await;
-                Box::pin(self.delete_jobs_of_analyses(|_| false)).await;
+                Box::pin(self.delete_jobs_of_analyses(&BTreeSet::new())).await;
                 Box::pin(self.delete_hooks_that_are_over(outcome)).await;
                 End::Recorded(outcome)
             }
@@ -80,7 +81,7 @@ impl RolloutTask {
 
     /// Applies the manifest, and follows it.
     async fn apply_and_follow(&mut self) -> Result<Outcome, Cancelled> {
-        Box::pin(self.unless_cancelled(self.delete_jobs_of_analyses(|_| false))).await?;
+        Box::pin(self.unless_cancelled(self.delete_jobs_of_analyses(&BTreeSet::new()))).await?;
         if self.apply.respects_undo
             && let Some(live) = self.read().await?
             && let Some(outcome) = Box::pin(manual_rollback::undone_by_hand(self, &live, None)).await?
@@ -112,6 +113,11 @@ impl RolloutTask {
         self.turn.through();
         let live = self.read().await?;
         let text = live.as_deref().map(Compact::of);
+        if let Some(live) = &live
+            && let Some(reason) = self.failed_step(live)
+        {
+            return RollbackEnd::stays(self, reason, live).conclude(self).await;
+        }
         live.iter().for_each(|live| self.resume_canary(live));
         Box::pin(self.delete_jobs_of_former_analyses()).await?;
         let others = live.filter(|live| !self.is_ours(live));

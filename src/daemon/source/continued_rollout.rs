@@ -58,7 +58,9 @@ impl State {
         let held = stays_undone || self.has_hold(prepared);
         // One that has become complete while it was suspended has no end in the books yet.
         let unfinished = prepared.is_unfinished(&self.settings.source) || prepared.recorded.was_suspended();
-        if held || !unfinished || WorkloadDriver::of_object(&wanted.key).replaces_pods() {
+        let is_left_canary =
+            prepared.recorded.is_left_failed && prepared.live.as_ref().is_some_and(|live| live.is_canary);
+        if held || !unfinished || is_left_canary || WorkloadDriver::of_object(&wanted.key).replaces_pods() {
             return false;
         }
         !matches!(wanted.trigger, Trigger::Drift(_)) || prepared.recorded.was_broken_off()

@@ -103,7 +103,9 @@ impl Stage {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&asked);
         world.prometheus = Some(FakePrometheus::of(&world, move |query, at| Ok(second.answers(query, at, &kept))));
-        world.repository.write("smoke/job.yaml", job("smoke", "smoke:1", second.job(), "  backoffLimit: 0\n"));
+        if config.contains("job = ") {
+            world.repository.write("smoke/job.yaml", job("smoke", "smoke:1", second.job(), "  backoffLimit: 0\n"));
+        }
         let first = world.push("web.yaml", &of_kind(kind, STEPS, "web:1", "ready"), "First version");
         world.start();
         world.through(&first).await;

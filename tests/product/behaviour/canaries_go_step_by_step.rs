@@ -12,7 +12,7 @@ use crate::support::canary::{
     web, with_steps,
 };
 use crate::support::daemon::{World, broken, image, path_of};
-use crate::support::tap::Fate;
+use crate::support::tap::{Fate, Tap};
 
 const WEB: &str = "Deployment default/web";
 
@@ -448,6 +448,13 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
     let mark = CanaryMark::on(&live(&world).await).unwrap();
     assert!(mark.failed, "what people ask for is refused: {mark:?}");
     assert_eq!(world.record(&bad, WEB).outcome, Outcome::Failed);
+    let edited = json!({"metadata": {"annotations": {"belay.dev/on-failure": "rollback"}}});
+    world.patch(&path_of("web"), "somebody", &edited).await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    let live = live(&world).await;
+    assert_eq!(marks::annotation(&live, "belay.dev/on-failure"), Some("report"), "the edit is put right");
+    assert_eq!(CanaryMark::on(&live), Some(mark), "a correction begins no other look");
+    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     let fix = world.push("web.yaml", &report(web("1 0", "web:1")), "Back to the first");
     world.through(&fix).await;
     assert_as_the_manifest_says(&world).await;
@@ -455,30 +462,66 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
 
 #[tokio::test(start_paused = true)]
 async fn a_canary_whose_way_back_is_refused_stays_at_its_step() {
-    let (mut world, tap) = World::tapped().await;
-    let first = world.push("web.yaml", &web("1 5m", "web:1"), "First version");
-    world.start();
-    world.through(&first).await;
-    let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
-    let bad = with_steps("1 5m", &broken("web", "crash-after=20s"));
-    let bad = world.push("web.yaml", &bad, "Crashes");
-    until_step(&mut world, &bad, "1 of 1 new pods are ready; watched until").await;
-    tap.rule(
-        |went, _| {
-            if went.is_write() && went.path.contains("/deployments/web") { Fate::Refuse } else { Fate::Pass }
-        },
-    );
-    world.through(&bad).await;
-    assert_eq!(world.record(&bad, WEB).outcome, Outcome::RollbackFailed);
-    tap.rule(|_, _| Fate::Pass);
-    world.stop().await;
-    world.start();
-    tokio::time::sleep(Duration::from_mins(20)).await;
-    assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4), "nothing is done until somebody acts");
-    assert_eq!(world.record(&bad, WEB).outcome, Outcome::RollbackFailed);
-    let back = world.push("web.yaml", &web("1 5m", "web:1"), "Back to the first");
-    world.through(&back).await;
-    assert_as_the_manifest_says(&world).await;
+    for refused in [1, 9] {
+        let (mut world, tap) = World::tapped().await;
+        let first = world.push("web.yaml", &web("1 5m", "web:1"), "First version");
+        world.start();
+        world.through(&first).await;
+        let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
+        let bad = with_steps("1 5m", &broken("web", "crash-after=20s"));
+        let bad = world.push("web.yaml", &bad, "Crashes");
+        until_step(&mut world, &bad, "1 of 1 new pods are ready; watched until").await;
+        refuse(&tap, refused);
+        world.through(&bad).await;
+        assert_eq!(world.record(&bad, WEB).outcome, Outcome::RollbackFailed);
+        tap.rule(|_, _| Fate::Pass);
+        assert_eq!(
+            CanaryMark::on(&live(&world).await).unwrap().failed,
+            refused == 1,
+            "marked if that is not refused, too"
+        );
+        tokio::time::sleep(Duration::from_mins(20)).await;
+        world.stop().await;
+        world.start();
+        tokio::time::sleep(Duration::from_mins(20)).await;
+        assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4), "nothing is done until somebody acts");
+        assert_eq!(world.record(&bad, WEB).outcome, Outcome::RollbackFailed);
+        let back = world.push("web.yaml", &web("1 5m", "web:1"), "Back to the first");
+        world.through(&back).await;
+        assert_as_the_manifest_says(&world).await;
+    }
+}
+
+/// Lets the server refuse the next writes of the Deployment, so many.
+fn refuse(tap: &Tap, writes: usize) {
+    let mut left = writes;
+    tap.rule(move |went, _| {
+        let is_refused = left > 0 && went.is_write() && went.path.contains("/deployments/web");
+        left -= usize::from(is_refused);
+        if is_refused { Fate::Refuse } else { Fate::Pass }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_canary_whose_next_step_is_refused_goes_no_further() {
+    for (steps, words) in [("1 1m, 2 9m", "canary step 1 of 2"), ("1 1m", "canary step 1 of 1")] {
+        let (mut world, tap) = World::tapped().await;
+        let report =
+            |image: &str| web(steps, image).replace("annotations: {", "annotations: {belay.dev/on-failure: report, ");
+        let first = world.push("web.yaml", &report("web:1"), "First version");
+        world.start();
+        world.through(&first).await;
+        let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
+        let second = world.push("web.yaml", &report("web:2"), "Second version");
+        until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
+        refuse(&tap, 1);
+        world.through(&second).await;
+        assert_eq!(world.record(&second, WEB).outcome, Outcome::Failed, "{steps}");
+        tokio::time::sleep(Duration::from_mins(20)).await;
+        let mark = CanaryMark::on(&live(&world).await).unwrap();
+        assert_eq!((mark.words().as_str(), mark.failed), (words, true));
+        assert_eq!(sampling.most_new(), 1, "{steps}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,6 @@
 //! The Job of an analysis: it is made once for a rollout, looked at, and deleted if it still runs at the end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::daemon::shared::context::Context;
 use crate::git::EntryKind;
 use belay_core::manifest::ObjectKey;
 use belay_core::manifest::yaml::Limits;
-use belay_core::rollout::analysis::{JobOrigin, JobState, MadeJob, is_made_by, job_of, job_state};
+use belay_core::rollout::analysis::{JobOrigin, JobState, MadeJob, is_made_by, job_key, job_of, job_state, stuck_job};
 use belay_core::rollout::{CommitId, RecordId, StepKind, Workload, asked_analyses};
 
 /// The longest time for which a rollout waits until the Jobs that still run are deleted. One that stays ends by its deadline.
@@ -33,6 +34,8 @@ pub(super) struct AnalysisJob {
     pub origin: JobOrigin,
     /// The reason for which nothing of it could start, until something of it has.
     pub not_started: Option<String>,
+    /// True once something of it is known to have started.
+    pub has_run: bool,
     /// True once the history names it.
     pub is_noted: bool,
 }
@@ -65,22 +68,27 @@ impl AnalysisJob {
         };
         let pods = cluster.observe(&self.key, &live, None).await?.observation.pods;
         let mut state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
-        if matches!(state, JobState::Cut(_)) && self.not_started.is_some() && self.has_started(&live).await {
-            state = job_state(&self.key, &live, &pods, None);
+        let unstarted = self.not_started.clone().unwrap_or_else(|| stuck_job(&self.key));
+        if !self.has_run && matches!(job_state(&self.key, &live, &pods, Some(&unstarted)), JobState::Cut(_)) {
+            if let Some(has_started) = self.has_started(&live).await {
+                self.not_started = (!has_started).then_some(unstarted);
+                self.has_run = has_started;
+            }
+            state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
         }
         match &state {
             JobState::NotStarted(why) => self.not_started = Some(why.clone()),
-            JobState::Runs => self.not_started = None,
+            JobState::Runs => (self.not_started, self.has_run) = (None, true),
             JobState::Waits | JobState::Cut(_) | JobState::Ended(_) => {}
         }
         Ok(state)
     }
 
-    /// Returns true when something of it has started since the last look, or while belay was away.
-    async fn has_started(&self, live: &Value) -> bool {
+    /// Returns true when something of it has started since the last look, or while belay was away; `None` if the cluster does not know.
+    async fn has_started(&self, live: &Value) -> Option<bool> {
         self.context.cluster.job_has_started(&self.key, live).await.unwrap_or_else(|error| {
-            warn!(job = %self.key, %error, "its events can't be read: it counts as one that never started");
-            false
+            warn!(job = %self.key, %error, "its events can't be read: they do not tell whether anything of it has started");
+            None
         })
     }
 
@@ -114,10 +122,10 @@ impl AnalysisJob {
 
 impl RolloutTask {
     /// Deletes the Jobs that this rollout, or an earlier one of the workload, has made for an analysis, and that still run, but those of
-    /// the analyses that stay.
-    pub async fn delete_jobs_of_analyses(&self, stays: impl Fn(&str) -> bool) {
+    /// the names that stay.
+    pub async fn delete_jobs_of_analyses(&self, stay: &BTreeSet<String>) {
         let (context, key) = (&self.context, &self.planned.wanted.key);
-        if !Workload::of(key).is_some_and(Workload::can_go_back) || !self.is_of_template() {
+        if !Workload::of(key).is_some_and(Workload::can_go_back) {
             return;
         }
         let made = match context.history.jobs_of_analyses(&context.config.name, key) {
@@ -127,20 +135,30 @@ impl RolloutTask {
                 return;
             }
         };
-        let left = made.iter().filter(|made| !stays(&made.analysis));
+        let left = made.iter().filter(|made| !stay.contains(&made.name));
         let deletions = join_all(left.map(|made| self.delete_if_running(made)));
         if timeout(DELETION, deletions).await.is_err() {
             warn!(object = %key, "the jobs of its analyses were not deleted within 10 s: they end by their deadlines");
         }
     }
 
-    /// Deletes the Jobs that still run of analyses that are not asked for any more.
+    /// Deletes the Jobs that still run of analyses that are not asked for any more, or have another file.
     pub async fn delete_jobs_of_former_analyses(&self) -> Result<(), Cancelled> {
         let config = &self.context.config;
         let asked = asked_analyses(&self.planned.wanted.manifest.value(), &config.analysis);
-        let has_job = |name: &str| config.known_analyses.iter().any(|known| known.name == name && known.job.is_some());
-        let stays = |name: &str| asked.contains(name) && has_job(name);
-        self.unless_cancelled(self.delete_jobs_of_analyses(stays)).await
+        let present = match self.context.history.record(self.record) {
+            Ok(Some(record)) => {
+                let known = config.known_analyses.iter().filter(|known| asked.contains(&known.name));
+                known.filter_map(|known| Some(job_key(&known.name, known.job.as_deref()?, &record).name)).collect()
+            }
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                let object = &self.planned.wanted.key;
+                warn!(%object, %error, "the jobs of its former analyses can't be deleted: they end by their deadlines");
+                return Ok(());
+            }
+        };
+        self.unless_cancelled(self.delete_jobs_of_analyses(&present)).await
     }
 
     async fn delete_if_running(&self, made: &MadeJob) {

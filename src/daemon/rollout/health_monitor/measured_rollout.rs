@@ -65,11 +65,12 @@ impl MeasuredRollout {
     ) -> Result<AnalysisJob, String> {
         let record = context.history.record(self.record).map_err(|error| error.to_string())?;
         let record = record.ok_or("the history does not have the record of the rollout")?;
-        let key = job_key(analysis, &record);
+        let key = job_key(analysis, file, &record);
         Ok(AnalysisJob {
             context: Arc::clone(context),
             record: self.record,
             not_started: said.and_then(|said| could_not_start(&key, said)).map(str::to_owned),
+            has_run: false,
             is_noted: false,
             key,
             commit: self.commit.clone(),

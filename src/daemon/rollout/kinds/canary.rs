@@ -2,10 +2,13 @@
 //! as it is. [`belay_core::rollout::canary`] says what the locks do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::timeout;
 use tracing::{info, warn};
 
+use crate::backoff::Backoff;
 use crate::cluster::{ClusterError, Mode};
 use crate::daemon::rollout::canary_progress::CanaryProgress;
 use crate::daemon::rollout::rollout_task::{Cancelled, RolloutTask};
@@ -14,6 +17,9 @@ use belay_core::rollout::canary::{CanaryKind, CanaryLock, CanaryMark, CanaryPods
 use belay_core::rollout::{
     Baseline, Reason, ReasonCode, TemplateMarks, Trigger, body, keeps_template, marks, same_template, template,
 };
+
+/// The longest time that the end of a rollout waits until its step is marked as one that has failed.
+const MARKING: Duration = Duration::from_secs(10);
 
 /// The answer to a try of the first step.
 enum CanaryTry {
@@ -77,18 +83,27 @@ impl RolloutTask {
         Ok(None)
     }
 
+    /// Returns the failure of the step at which a live workload was left; `None` if it was not, or somebody asks to try it again.
+    pub fn failed_step(&self, live: &Value) -> Option<Reason> {
+        let mark = CanaryMark::on(live).filter(|mark| mark.failed && self.planned.wanted.trigger != Trigger::Retry)?;
+        Some(mark.failure())
+    }
+
     /// Takes up the canary that is under way on the live workload, if one is.
     pub fn resume_canary(&mut self, live: &Value) {
         let Some(lock) = CanaryLock::on(live).filter(|_| self.may_have_canary()) else { return };
-        let (wanted, source) = (&self.planned.wanted, &self.context.config.name);
-        let whole = Compact::of(&body(&wanted.value(), source, &TemplateMarks::on(live), None));
-        let steps = CanarySteps::of(&wanted.manifest.value());
+        if self.failed_step(live).is_some() {
+            // It was left at this step. What is applied beside it begins no other look at it.
+            self.apply.body = Compact::of(&lock.onto(self.whole_body(live)));
+            return;
+        }
+        let whole = Compact::of(&self.whole_body(live));
+        let steps = CanarySteps::of(&self.planned.wanted.manifest.value());
         let mut canary = CanaryProgress::at(lock.kind, steps, lock.mark.step, self.replicas(live), whole);
         canary.lock.paused = lock.paused;
-        if canary.step().is_none() {
-            // It goes on to all pods; until then the locks stay as they are.
-            canary.lock.pods = lock.pods;
-        }
+        // Steps that ask for fewer pods by now take none away: under a lower surge, the controller would take old pods away for them. After
+        // the last step it goes on to all pods; until then the locks stay as they are.
+        canary.lock.pods = if canary.step().is_none() { lock.pods } else { canary.lock.pods.max(lock.pods) };
         self.apply.body = canary.body();
         self.canary = Some(Box::new(canary));
         self.resume.continues_rollout = true;
@@ -171,15 +186,42 @@ impl RolloutTask {
         self.retry_apply(&self.apply.body).await
     }
 
-    /// Marks the step of a canary that has failed, and that stays as it is: a request to go on with it, or back, is refused.
-    pub async fn leave_canary(&mut self) -> Result<(), Cancelled> {
-        let Some(canary) = &mut self.canary else { return Ok(()) };
-        canary.lock.mark.failed = true;
-        self.apply.body = canary.body();
-        if let Err(error) = self.retry_apply(&self.apply.body).await? {
-            warn!(object = %self.planned.wanted.key, %error, "failed to mark the step of the canary as one that has failed");
-        }
-        Ok(())
+    /// Marks the step of a canary that has failed, and that stays as it is: a request to go on with it, or back, is refused. The end of
+    /// the rollout waits no longer than [`MARKING`] for that.
+    pub async fn mark_failed_step(&self) {
+        let mark = async {
+            let mut wait = Backoff::between(Duration::from_secs(1), MARKING);
+            loop {
+                match self.mark_live_step().await {
+                    Err(error) if error.is_the_worlds() || error.is_conflict() => tokio::time::sleep(wait.wait()).await,
+                    marked => return marked,
+                }
+            }
+        };
+        let why = match timeout(MARKING, mark).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the API server did not take the mark within {} s", MARKING.as_secs()),
+        };
+        warn!(object = %self.planned.wanted.key, error = why, "failed to mark the step of the canary as one that has failed");
+    }
+
+    /// Writes the locks of the live workload as they are, with the mark. A workload that somebody changes at that moment is not written
+    /// over.
+    async fn mark_live_step(&self) -> Result<(), ClusterError> {
+        let (cluster, key) = (&self.context.cluster, &self.planned.wanted.key);
+        let Some(live) = cluster.get(key, &self.served).await? else { return Ok(()) };
+        let Some(mut lock) = CanaryLock::on(&live).filter(|_| self.is_ours(&live)) else { return Ok(()) };
+        lock.mark.failed = true;
+        let mut locked = lock.onto(self.whole_body(&live));
+        locked["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        let sent = self.planned.wanted.ignored_fields.leave(locked, Some(&live));
+        cluster.apply(key, &self.served, &Compact::of(&sent), Mode::Real).await.map(|_| ())
+    }
+
+    /// Returns the body that applies the manifest without locks.
+    fn whole_body(&self, live: &Value) -> Value {
+        body(&self.planned.wanted.value(), &self.context.config.name, &TemplateMarks::on(live), None)
     }
 
     /// Goes on after a step: to the next one, or to all pods. `None` where no canary is under way.
@@ -191,8 +233,11 @@ impl RolloutTask {
         let next = canary.lock.mark.step.saturating_add(1);
         if canary.steps.step(next).is_some() {
             let kind = canary.lock.kind;
-            let CanaryProgress { steps, whole, .. } = *canary;
-            let canary = CanaryProgress::at(kind, steps, next, self.replicas(live), whole);
+            let CanaryProgress { steps, whole, lock, .. } = *canary;
+            let mut canary = CanaryProgress::at(kind, steps, next, self.replicas(live), whole);
+            if lock.replicas == canary.lock.replicas {
+                canary.lock.pods = canary.lock.pods.max(lock.pods);
+            }
             self.apply.body = canary.body();
             self.canary = Some(Box::new(canary));
             self.tell_step(Some(live)).await?;

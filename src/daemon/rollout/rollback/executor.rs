@@ -51,9 +51,6 @@ impl RolloutTask {
         live: Arc<Value>,
         written: Option<Baseline>,
     ) -> Result<Outcome, Cancelled> {
-        if matches!(plan, RollbackPlan::Stays(_)) {
-            self.leave_canary().await?;
-        }
         self.canary = None;
         let end = match plan {
             RollbackPlan::Stays(reason) => RollbackEnd::stays(self, reason, &live),
@@ -73,6 +70,9 @@ impl RolloutTask {
             }
             RollbackPlan::GoesBack(rollback) => go_back(self, *rollback, live).await?,
         };
+        if end.leaves_it() && self.may_have_canary() {
+            self.unless_cancelled(Box::pin(self.mark_failed_step())).await?;
+        }
         end.conclude(self).await
     }
 }

@@ -104,6 +104,11 @@ impl RollbackEnd {
         }
     }
 
+    /// Returns true when the failed version stays live.
+    pub fn leaves_it(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed | Outcome::RollbackFailed)
+    }
+
     /// Tells it, and ends the record.
     pub async fn conclude(self, work: &RolloutTask) -> Result<Outcome, Cancelled> {
         let RollbackEnd { outcome, reason, event } = self;

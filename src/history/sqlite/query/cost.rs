@@ -150,7 +150,7 @@ fn no_question_goes_through_everything() {
     assert_eq!(meter.within("open", 1000, || history.open_records("site")).unwrap().len(), 1);
     meter.within("heads", 200, || history.heads("shop")).unwrap();
     meter.within("a record", 500, || history.record(RecordId(777))).unwrap().unwrap();
-    meter.within("jobs of analyses", 10_000, || history.jobs_of_analyses("shop", &object(8))).unwrap();
+    meter.within("jobs of analyses", 1_000, || history.jobs_of_analyses("shop", &object(8))).unwrap();
     meter.within("steps", 200, || history.steps(RecordId(777))).unwrap();
     meter.within("a commit", 200, || history.commit(&id(5))).unwrap().unwrap();
     meter.within("digits", 500, || history.resolve(&id(5).as_str()[..8])).unwrap();

@@ -48,8 +48,8 @@ impl History {
         self.read("read which jobs were made", |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT detail FROM steps WHERE step = ?6 AND record IN (SELECT number FROM records INDEXED BY records_by_name \
-                 WHERE source = ?1 AND name = ?2 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 ORDER BY number DESC \
-                 LIMIT ?7)",
+                 WHERE source = ?1 AND name = ?2 AND kind = ?3 AND \"group\" = ?4 AND namespace IS ?5 ORDER BY started DESC, \
+                 number DESC LIMIT ?7)",
             )?;
             let values = params![source, name, kind, group, namespace, rows::word(StepKind::Job), RECORDS];
             let steps: Vec<String> = statement.query_map(values, |row| row.get(0))?.collect::<Result<_, _>>()?;

@@ -46,9 +46,9 @@ pub struct JobOrigin {
 
 /// Returns the key of the Job that an analysis makes for the rollout of a record.
 #[must_use]
-pub fn job_key(analysis: &str, record: &Record) -> ObjectKey {
+pub fn job_key(analysis: &str, file: &str, record: &Record) -> ObjectKey {
     let workload = &record.object;
-    let origin = (&record.source, workload, analysis, record.id, record.started, &record.commit);
+    let origin = (&record.source, workload, analysis, file, record.id, record.started, &record.commit);
     let hash = hex(&Sha256::digest(format!("{origin:?}"))[..4]);
     job_of(workload, &format!("{}-{}-{hash}", name_part(&workload.name), name_part(analysis)))
 }
@@ -239,7 +239,9 @@ pub fn job_state(key: &ObjectKey, live: &Value, pods: &[PodAccount], not_started
     }
 }
 
-fn stuck_job(key: &ObjectKey) -> String {
+/// Returns the reason of a Job of which nothing can start.
+#[must_use]
+pub fn stuck_job(key: &ObjectKey) -> String {
     format!("nothing of the Job {} can start", key.name)
 }
 

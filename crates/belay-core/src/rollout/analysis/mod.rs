@@ -22,7 +22,8 @@ pub use counters::CounterIncreases;
 pub use error_rates::{AnswerSums, Answers, ErrorRateTest};
 pub use guard::{Guard, GuardedTime, LOOKS};
 pub use job::{
-    JobOrigin, JobState, MadeJob, could_not_start, is_made_by, job_key, job_of, job_state, read_job, without_log_line,
+    JobOrigin, JobState, MadeJob, could_not_start, is_made_by, job_key, job_of, job_state, read_job, stuck_job,
+    without_log_line,
 };
 pub use measurement::{AnalysisVerdict, Measured, Measurement, PodAnswers, by_analysis};
 pub use pod_pattern::{PodPatterns, pod_patterns};

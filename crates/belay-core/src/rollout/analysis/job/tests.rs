@@ -30,7 +30,7 @@ fn origin() -> JobOrigin {
 
 #[test]
 fn a_file_makes_the_job_of_a_rollout() {
-    let key = job_key("smoke", &record("web", 1));
+    let key = job_key("smoke", "smoke.yaml", &record("web", 1));
     let job = origin().job(&key, "smoke.yaml", FILE.as_bytes()).unwrap();
     let env = |name: &str, value: &str| json!({"name": name, "value": value});
     assert_eq!(
@@ -74,7 +74,7 @@ fn a_file_makes_the_job_of_a_rollout() {
 
 #[test]
 fn a_file_that_is_not_one_job_is_refused_at_its_place() {
-    let key = job_key("smoke", &record("web", 1));
+    let key = job_key("smoke", "smoke.yaml", &record("web", 1));
     let two = format!("{FILE}---\n{}", FILE.replace("name: smoke,", "name: other,"));
     for (file, fault) in [
         ("", "smoke.yaml:1:1: the file has 0 objects: an analysis needs exactly one Job"),
@@ -94,7 +94,7 @@ fn a_file_that_is_not_one_job_is_refused_at_its_place() {
 
 #[test]
 fn each_rollout_has_a_job_of_its_own() {
-    let name = |workload: &str, analysis: &str, id: i64| job_key(analysis, &record(workload, id)).name;
+    let name = |workload: &str, analysis: &str, id: i64| job_key(analysis, "smoke.yaml", &record(workload, id)).name;
     assert!(name("web", "smoke", 1).starts_with("web-smoke-"));
     assert_ne!(name("web", "smoke", 1), name("web", "smoke", 2));
     assert_eq!(name("web", "smoke", 1), name("web", "smoke", 1));
@@ -119,7 +119,7 @@ fn the_history_names_the_jobs_that_were_made() {
 
 #[test]
 fn a_look_before_a_restart_says_whether_nothing_could_start() {
-    let key = job_key("smoke", &record("web", 1));
+    let key = job_key("smoke", "smoke.yaml", &record("web", 1));
     for (message, expected) in [
         ("nothing of the Job N can start: its pod p is ImagePullBackOff", true),
         ("nothing of the Job N can start; it was ended by its deadline", true),
@@ -153,7 +153,7 @@ fn ended(deadline: i64, kind: &str, message: &str) -> Value {
 
 #[test]
 fn a_job_has_a_state() {
-    let key = job_key("smoke", &record("web", 1));
+    let key = job_key("smoke", "smoke.yaml", &record("web", 1));
     let is = |kind: &str, message: &str| ended(60, kind, message);
     let runs = json!({"spec": {}});
     let stuck = || vec![pod(PodStart::Stuck, "ImagePullBackOff", "")];
