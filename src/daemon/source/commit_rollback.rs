@@ -49,12 +49,12 @@ impl Source {
         let (context, desired) = (Arc::clone(&self.context), self.desired());
         self.tasks
             .spawn(async move { TaskResult::EndRead(context.read_failed_commit(desired, commit).await.map(Box::new)) });
-        self.state.rollouts.ends_read += 1;
+        self.state.rollouts().ends_read += 1;
     }
 
     /// Takes the list of objects that go back with one whose rollout has ended.
     pub fn end_read(&mut self, failed: Option<ServedCommit>) {
-        self.state.rollouts.ends_read = self.state.rollouts.ends_read.saturating_sub(1);
+        self.state.rollouts().ends_read = self.state.rollouts().ends_read.saturating_sub(1);
         if let Some(failed) = failed {
             self.take_commit_back(failed);
         }
@@ -64,7 +64,7 @@ impl Source {
     fn take_commit_back(&mut self, failed: ServedCommit) {
         let FailedCommit { object, reason, under_way, complete } = failed;
         for (key, record) in under_way {
-            let is_same = self.state.rollouts.under_way.get(&key).is_some_and(|rollout| rollout.record == record);
+            let is_same = self.state.rollouts().under_way(&key).is_some_and(|rollout| rollout.record == record);
             if let Some(handle) = self.handles.get(&key).filter(|_| is_same) {
                 handle.give_up.send_replace(Some(reason.clone()));
             }
@@ -76,10 +76,10 @@ impl Source {
         info!(%object, objects = complete.len(), "everything else that its commit touched goes back");
         self.watches.also_deferred();
         let prepared = complete.into_iter().map(|(served, charged)| {
-            self.context.goes_back_with(&self.state.desired, (&object, &reason), served, charged)
+            self.context.goes_back_with(self.state.desired(), (&object, &reason), served, charged)
         });
         let prepared: Vec<Prepared> = prepared.collect();
-        let Some(head) = self.state.planning.planned.clone() else { return };
+        let Some(head) = self.state.planning().planned().cloned() else { return };
         let recorded = |one: &Prepared| {
             let rolls_out = Workload::of(&one.planned.wanted.key).is_some();
             Record { rolls_out, reason: Some(reason.clone()), ..self.context.planned_record(&one.planned) }
@@ -100,8 +100,8 @@ impl Source {
     /// may have gone back meanwhile with another object of the commit.
     fn is_to_go_back(&self, Charged { manifest, .. }: &Charged) -> bool {
         let key = &manifest.key;
-        let left_alone = self.state.live.get(key).is_some_and(|facts| facts.suspended);
-        let is_as_given = self.state.desired.hash(key) == Some(manifest.hash) && !left_alone;
-        is_as_given && !self.state.rollouts.under_way.contains_key(key) && !self.context.goes_back_already(manifest)
+        let left_alone = self.state.live().get(key).is_some_and(|facts| facts.suspended);
+        let is_as_given = self.state.desired().hash(key) == Some(manifest.hash) && !left_alone;
+        is_as_given && !self.state.rollouts().is_under_way(key) && !self.context.goes_back_already(manifest)
     }
 }

@@ -22,7 +22,7 @@ impl Source {
 
     /// Says that an object is no longer reported as drifted, if it was.
     pub fn no_drift(&mut self, key: &ObjectKey) {
-        let is_suspended = self.state.live.get(key).is_some_and(|facts| facts.suspended);
+        let is_suspended = self.state.live().get(key).is_some_and(|facts| facts.suspended);
         if let Some(note) = self.context.no_drift(key, is_suspended) {
             self.note_in_history(note);
         }

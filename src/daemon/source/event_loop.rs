@@ -47,19 +47,19 @@ impl Source {
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => self.fault(&error),
                 },
-                Some(seen) = self.watches.seen.recv(), if self.state.drift.comparing.len() < AT_ONCE => self.contained(|source| source.saw(seen)),
+                Some(seen) = self.watches.seen.recv(), if self.state.drift().comparisons() < AT_ONCE => self.contained(|source| source.saw(seen)),
                 Some(seen) = self.watches.autoscalers_seen.recv() => self.contained(|source| source.saw_autoscaler(seen)),
                 seen = self.watches.missing.seen() => self.contained(|source| source.saw_missing(seen)),
                 Ok(()) = self.slots_freed.changed() => self.contained(Source::fill_slots),
                 objects = context.missing.news() => self.watch_for_missing(objects),
-                () = moved(self.fetching.wake.as_deref()) => self.state.fetch.look_soon(Instant::now()),
-                () = self.completion.asked.look.notified() => self.state.fetch.look_soon(Instant::now()),
+                () = moved(self.fetching.wake.as_deref()) => self.on(Event::LookAsked),
+                () = self.completion.asked.look.notified() => self.on(Event::LookAsked),
                 () = self.completion.asked.retry.notified() => {
                     let names = self.completion.asked.take_retries();
-                    self.state.retries.at_once_where(|key| names.contains(&key.to_string()), Instant::now());
+                    self.on(Event::RetryAsked(names));
                 }
-                () = self.completion.asked.pushed.notified() => self.state.fetch.look_for_a_push(Instant::now()),
-                () = tokio::time::sleep_until(self.state.fetch.next_look), if self.state.fetch.looking.is_none() => {
+                () = self.completion.asked.pushed.notified() => self.on(Event::Pushed),
+                () = tokio::time::sleep_until(self.state.fetch().next_look()), if !self.state.fetch().is_looking() => {
                     self.on(Event::LookDue { at: context.clock.now() });
                 }
                 () = context.journal.renewed.notified() => {}
@@ -69,7 +69,7 @@ impl Source {
                     source.on(Event::Due);
                 }),
                 () = sleep_until(self.completion.give_back_at) => self.give_memory_back(),
-                () = tokio::time::sleep_until(self.recorded.next_tidy), if self.state.planning.planned.is_some() => self.tidy_up(),
+                () = tokio::time::sleep_until(self.recorded.next_tidy), if self.state.planning().planned().is_some() => self.tidy_up(),
             }
         }
         self.shut_down().await;
@@ -92,7 +92,7 @@ impl Source {
                 served.iter().for_each(|served| self.watches.also_if_calm(served));
                 self.watches.asked_for.take_if(|plan| *plan == number);
                 autoscalers.iter().for_each(|served| self.watches.autoscalers.also(served));
-                if !missed.is_empty() && number == self.state.planning.plans {
+                if !missed.is_empty() && number == self.state.planning().newest() {
                     self.ask_for(missed, KINDS_AGAIN);
                 }
             }
@@ -110,13 +110,11 @@ impl Source {
             TaskResult::RolledOut(key, ended, recorded) => self.rolled_out(&key, *ended, recorded.as_deref()),
             TaskResult::EndRead(failed) => self.end_read(failed.map(|failed| *failed)),
             TaskResult::EndsWritten(ends) => {
-                ends.into_iter().for_each(|(id, outcome)| self.context.publish_end(&self.state.desired, id, outcome));
+                ends.into_iter().for_each(|(id, outcome)| self.context.publish_end(self.state.desired(), id, outcome));
             }
             TaskResult::EventsDue => self.send_queued_events(),
             TaskResult::CompletionsSent => self.told(),
-            TaskResult::PodsInspected(found) => {
-                found.into_iter().for_each(|(key, wrong)| self.state.unhealthy.found(&key, wrong));
-            }
+            TaskResult::PodsInspected(found) => self.on(Event::PodsInspected(found)),
             TaskResult::Recovered(key) => self.recovered(&key),
             TaskResult::Told => {}
         }
@@ -124,10 +122,8 @@ impl Source {
 
     fn looked(&mut self, end: LookEnd) {
         let LookEnd { looked, kept, known } = end;
-        if !Arc::ptr_eq(&known, &self.state.desired) {
-            // All facts are forgotten since: differences from them say little. The next fetch reads all of it.
-            self.state.fetch.looking = None;
-            return;
+        if !Arc::ptr_eq(&known, self.state.desired()) {
+            return self.on(Event::LookOvertaken);
         }
         let seen = match looked {
             Ok(Looked::Same(None)) => {
@@ -146,21 +142,7 @@ impl Source {
 
     /// Returns the content of the repository at its head.
     pub fn desired(&self) -> Arc<DesiredState> {
-        Arc::clone(&self.state.desired)
-    }
-
-    /// Replaces the desired state by another head's, also for the tasks beside the loop.
-    pub fn set_desired(&mut self, desired: Arc<DesiredState>) {
-        self.state.desired = Arc::clone(&desired);
-        self.fetching.desired.send_replace(desired);
-    }
-
-    /// Forgets the content of the repository: the next fetch reads all of it again.
-    pub fn forget_head(&mut self) {
-        // The waiting head was read as a change from a state that is now forgotten.
-        self.state.planning.awaiting = None;
-        self.wait_task.take().inspect(AbortHandle::abort);
-        self.set_desired(Arc::new(self.state.desired.forgotten()));
+        Arc::clone(self.state.desired())
     }
 
     fn rolled_out(&mut self, key: &ObjectKey, ended: RolloutEnd, recorded: Option<&EndedRecord>) {
@@ -178,7 +160,7 @@ impl Source {
                 let trigger = recorded.map(|recorded| recorded.record.trigger.clone());
                 let took = recorded.and_then(|recorded| recorded.took(outcome));
                 self.on(Event::Ended { key: key.clone(), outcome, trigger, took });
-                self.context.publish_rollout_end(&self.state.desired, key, outcome, recorded);
+                self.context.publish_rollout_end(self.state.desired(), key, outcome, recorded);
                 if let Some(recorded) = recorded {
                     self.ended(&recorded.record, outcome);
                     self.state.retry_if_given_up(&recorded.record, Instant::now());
@@ -189,7 +171,7 @@ impl Source {
                 match live {
                     _ if outcome == Outcome::Rejected => {}
                     // It was a Job, and is gone by now.
-                    Some(_) if !self.state.live.contains_key(key) => {}
+                    Some(_) if !self.state.live().has(key) => {}
                     Some(live) => self.compare_with_manifest(key, (&live.read(), live), well),
                     None => self.compare_when_seen(key, well),
                 }

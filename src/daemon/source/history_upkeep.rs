@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::state::{Recorded, Source};
+use super::state::{Event, Recorded, Source};
 use super::task_result::TaskResult;
-use crate::history::Followed;
+use crate::history::{Followed, Trouble};
 use belay_core::rollout::{CommitId, Record};
 
 /// The period between two clean-ups of old records.
@@ -32,7 +32,7 @@ impl Source {
     /// Pins the commits that a plan is about to name, beside the loop.
     pub fn pin(&mut self, records: &[Record]) {
         let mut commits: BTreeSet<CommitId> = records.iter().map(|record| record.commit.clone()).collect();
-        commits.extend(self.state.planning.planned.clone());
+        commits.extend(self.state.planning().planned().cloned());
         let repository = self.fetching.repository.clone();
         self.tasks.spawn(async move { TaskResult::Kept(repository.pin(commits).await) });
     }
@@ -52,25 +52,19 @@ impl Source {
             return;
         }
         warn!("the records of the source were lost with the history; planning anew");
-        self.state.planning.planned = None;
-        self.state.rollouts.resumed.clear();
-        self.state.pruned.searched = false;
-        self.forget_head();
-        self.state.fetch.refused = None;
-        self.state.fetch.next_look = Instant::now();
-        self.note_what_is_followed();
+        self.on(Event::HistoryLost);
         self.recorded.standing = None;
         self.context.note_standings_again();
         self.context.holds.write_again();
     }
 
     /// Notes the subject of each source and its trouble, for explaining commits that were not rolled out.
-    pub fn note_what_is_followed(&self) {
+    pub fn note_what_is_followed(&self, trouble: Option<Trouble>) {
         let followed = Followed {
             source: self.context.config.name.clone(),
             folders: self.fetching.repository.paths.written().to_vec(),
             follow: self.fetching.follow.to_string(),
-            trouble: self.state.fetch.trouble.clone(),
+            trouble,
         };
         if let Err(error) = self.context.history.follows(&followed) {
             warn!(source = followed.source, %error, "failed to note what is followed");

@@ -33,7 +33,7 @@ impl Source {
     pub fn note_restart(&mut self, key: &ObjectKey, live: &Value) {
         let Some((written, since)) = self.state.noticed_restart(key, live) else { return };
         let is_recorded = self.context.records_restart(key, since);
-        if is_recorded && self.state.desired.restarted(key) != Some(written.as_str()) {
+        if is_recorded && self.state.desired().restarted(key) != Some(written.as_str()) {
             self.happened(key, restarted(live, since));
         }
     }
@@ -49,17 +49,17 @@ impl Source {
     }
 
     fn happened(&mut self, key: &ObjectKey, change: ByHand) {
-        self.state.rollouts.manual_rollbacks.insert((key.clone(), change.since), change);
+        self.state.rollouts().manual_rollbacks.insert((key.clone(), change.since), change);
         self.write_down_by_hand();
     }
 
     /// Records the changes that were made by hand. Before the first plan there is nothing that it could be a part of.
     pub fn write_down_by_hand(&mut self) {
-        let Some(head) = self.state.planning.planned.clone() else { return };
-        for ((key, since), done) in std::mem::take(&mut self.state.rollouts.manual_rollbacks) {
-            if let Err(error) = self.context.write_down_by_hand(&self.state.desired, &head, &key, &done) {
+        let Some(head) = self.state.planning().planned().cloned() else { return };
+        for ((key, since), done) in std::mem::take(&mut self.state.rollouts().manual_rollbacks) {
+            if let Err(error) = self.context.write_down_by_hand(self.state.desired(), &head, &key, &done) {
                 warn!(object = %key, %error, "failed to write down what was done by hand, trying again with the next plan");
-                self.state.rollouts.manual_rollbacks.insert((key, since), done);
+                self.state.rollouts().manual_rollbacks.insert((key, since), done);
             }
         }
     }

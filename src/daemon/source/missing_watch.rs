@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tokio::time::Instant;
 use tracing::{debug, info};
 
-use super::state::{Source, is_definition_of};
+use super::state::{Event, Source, is_definition_of};
 use super::task_result::TaskResult;
 use crate::cluster::Seen;
 use crate::daemon::planning::plan_parts::is_definition;
@@ -46,6 +45,6 @@ impl Source {
             self.context.cluster.forget_group(group);
         }
         self.context.missing.came.send_modify(|times| *times = times.wrapping_add(1));
-        self.state.retries.at_once_where(|key| objects.contains(key), Instant::now());
+        self.on(Event::Came(objects));
     }
 }

@@ -5,7 +5,6 @@
 //! event.
 
 mod commit_rollback;
-mod continued_rollout;
 mod drift_reports;
 mod event_loop;
 mod event_queue;

@@ -41,14 +41,17 @@ impl Source {
             Effect::Unreadable(why) => {
                 self.context.status.change(|source| set(&mut source.obstacles.unreadable, why));
             }
-            Effect::RepositoryTrouble { message, is_news } => {
+            Effect::RepositoryTrouble { trouble, is_news } => {
+                let (message, since) = trouble.clone().map(|Trouble { message, since }| (message, since)).unzip();
                 self.context.status.trouble(&Obstacle::Repository, message);
-                let since = self.state.fetch.trouble.as_ref().map(|trouble| trouble.since);
                 self.context.status.change(|source| set(&mut source.follower.trouble_since, since));
                 if is_news {
-                    self.note_what_is_followed();
+                    self.note_what_is_followed(trouble);
                 }
             }
+            Effect::NoteFollowed(trouble) => self.note_what_is_followed(trouble),
+            Effect::StopWaiting => drop(self.wait_task.take().inspect(AbortHandle::abort)),
+            Effect::PublishDesired(desired) => drop(self.fetching.desired.send_replace(desired)),
             Effect::Away(is_away) => {
                 if is_away {
                     info!("the repository does not answer: keeping up what was planned last");
@@ -95,14 +98,14 @@ impl Source {
     /// Tells the source that has an object that this one claims it too.
     pub fn claim(&mut self, prepared: &Prepared, reason: &Reason) {
         if let Some((owner, key)) = self.context.claim(prepared, reason) {
-            self.state.planning.claim(owner, key);
+            self.on(Event::Claimed(owner, key));
         }
     }
 
     /// Publishes another reason of an object that is refused again. Other words each time are told ever later.
     fn still_refused(&mut self, key: &ObjectKey, reason: &Reason) {
         let Some(refused) = self.context.refused_otherwise(key, reason) else { return };
-        if self.state.retries.tells_other_words(key, Instant::now()) {
+        if self.state.retries().tells_other_words(key, Instant::now()) {
             info!(object = %key, %reason, "still refused");
             self.context.note_standing(key, Some(refused));
         }
@@ -117,20 +120,15 @@ impl Source {
             follow: self.fetching.follow.clone(),
             stop: self.stop.clone(),
             wake: self.fetching.wake.clone(),
-            planned: self.state.planning.planned.clone(),
+            planned: self.state.planning().planned().cloned(),
             pruning: self.context.cleanup.pruning,
             heads_wait: self.context.heads_wait(),
             desired: self.desired(),
             known,
-            complained: self.context.complained_before(&self.state.desired),
+            complained: self.context.complained_before(self.state.desired()),
         };
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move { TaskResult::Looked(Box::new(look.run(context).await)) });
-    }
-
-    /// Puts an object on the list of those to be checked.
-    pub fn recheck_after(&mut self, key: ObjectKey, after: Duration) {
-        self.state.drift.recheck_after(key, after, Instant::now());
     }
 
     /// Returns the objects that a new head has taken away, and those that are left from before. `None` if nothing is deleted for
@@ -154,13 +152,9 @@ impl Source {
     /// Searches for objects that have left the repository. No commit, and no other object, waits for that.
     fn search_for_what_left(&mut self, plan: u64) {
         let Some(candidates) = self.prune_candidates(None) else {
-            // Nothing is deleted for now: a file can't be read, or the repository does not answer.
-            self.state.pruned.searching = false;
-            self.state.pruned.failures = self.state.pruned.failures.saturating_add(1);
-            search_on(&mut self.state, Instant::now());
-            return;
+            return self.on(Event::SearchPutOff);
         };
-        let (context, open) = (Arc::clone(&self.context), self.state.rollouts.open());
+        let (context, open) = (Arc::clone(&self.context), self.state.rollouts().resumed_ids());
         self.tasks.spawn(async move {
             let PrunePlan { prepared, searched, suspended } = prune::plan(&context, Some(candidates)).await;
             let prepared = context.with_recorded_facts(prepared, open).await;
@@ -172,7 +166,7 @@ impl Source {
     fn check(&mut self, plan: u64, rechecks: Vec<Recheck>) {
         let context = Arc::clone(&self.context);
         let open = rechecks.iter().filter_map(Recheck::open_record).collect();
-        let (desired, planned) = (self.desired(), self.state.planning.planned.clone());
+        let (desired, planned) = (self.desired(), self.state.planning().planned().cloned());
         self.tasks.spawn(async move {
             let prepared = context.check(desired, planned, rechecks, Some(PATIENCE)).await;
             TaskResult::Checked(plan, context.with_recorded_facts(prepared, open).await)
@@ -183,7 +177,7 @@ impl Source {
     fn retry(&mut self, recheck: Recheck, number: u64) {
         let context = Arc::clone(&self.context);
         let open = recheck.open_record().into_iter().collect();
-        let (desired, planned, key) = (self.desired(), self.state.planning.planned.clone(), recheck.key.clone());
+        let (desired, planned, key) = (self.desired(), self.state.planning().planned().cloned(), recheck.key.clone());
         self.tasks.spawn(async move {
             let prepared = context.check(desired, planned, vec![recheck], None).await;
             let prepared = context.with_recorded_facts(prepared, open).await;
@@ -244,7 +238,7 @@ impl Source {
     fn fold(&self, corrections: Vec<Prepared>) -> (Vec<(RecordId, Prepared)>, Vec<Prepared>) {
         let (mut folded, mut rest) = (Vec::new(), Vec::new());
         for prepared in corrections {
-            let dispute = self.state.drift.disputes.about(&prepared.planned.wanted.key, Instant::now());
+            let dispute = self.state.disputes().about(&prepared.planned.wanted.key, Instant::now());
             match dispute.and_then(|dispute| self.begin_again(&prepared, &dispute)) {
                 Some(id) => folded.push((id, prepared)),
                 None => rest.push(prepared),
@@ -266,7 +260,7 @@ impl Source {
 
     /// Records the rollouts that begin without a new head. Nothing is begun where that fails.
     fn write_down(&mut self, prepared: Vec<Prepared>) -> Vec<(RecordId, Prepared)> {
-        let Some(head) = self.state.planning.planned.clone().filter(|_| !prepared.is_empty()) else {
+        let Some(head) = self.state.planning().planned().cloned().filter(|_| !prepared.is_empty()) else {
             return Vec::new();
         };
         let now = self.context.clock.now();
@@ -283,9 +277,7 @@ impl Source {
             Err(error) => {
                 warn!(objects = prepared.len(), %error, "failed to write down what is to be done, trying again");
                 self.context.mend(&error);
-                for one in prepared {
-                    not_written_down(&mut self.state, &one, Instant::now());
-                }
+                self.on(Event::NotWritten(prepared));
                 Vec::new()
             }
         }
@@ -296,7 +288,7 @@ impl Source {
     fn note_on(&self, prepared: &Prepared) -> Option<Note> {
         let wanted = &prepared.planned.wanted;
         let retry = wanted.trigger.told(&prepared.planned.step) == Trigger::Retry;
-        let note = self.state.live.get(&wanted.key)?.note.as_deref().cloned().filter(|_| retry)?;
+        let note = self.state.live().get(&wanted.key)?.note.as_deref().cloned().filter(|_| retry)?;
         prepared.recorded.newest.is_none_or(|(_, started)| started <= note.at).then_some(note)
     }
 

@@ -31,7 +31,7 @@ use belay_core::rollout::{Commit, CommitId, Outcome, PlanStep, Reason, ReasonCod
 impl Source {
     /// Waits, beside the loop, until a head may be planned. A wait for an older head is given up.
     pub fn await_turn(&mut self, number: u64, head: CommitId) {
-        let was_planned = self.state.planning.planned.as_ref() == Some(&head);
+        let was_planned = self.state.planning().planned() == Some(&head);
         self.context.status.change(|source| set(&mut source.head, Some(head)));
         self.watch_awaiting();
         self.wait_task.take().inspect(AbortHandle::abort);
@@ -44,7 +44,7 @@ impl Source {
 
     /// Watches the workloads of a head that waits, if none was planned before: they are live, and are shown.
     fn watch_awaiting(&mut self) {
-        let awaiting = self.state.planning.awaiting.as_ref().filter(|_| self.state.planning.planned.is_none());
+        let awaiting = self.state.planning().awaiting.as_ref().filter(|_| self.state.planning().planned().is_none());
         let Some((_, news)) = awaiting else { return };
         let group =
             |api_version: &str| api_version.split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
@@ -58,8 +58,8 @@ impl Source {
         let head = news.head.id.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
         self.set_desired(Arc::clone(&news.desired));
-        let live = &self.state.live;
-        self.context.withdraw_old_holds(&self.state.desired, |key| live.get(key)?.hold.as_deref());
+        let live = &self.state.live();
+        self.context.withdraw_old_holds(self.state.desired(), |key| live.get(key)?.hold.as_deref());
         let renamed = self.take_renamed(&mut news.removed);
         let objects = self.desired().keys().count();
         let mut warnings = std::mem::take(&mut news.warnings);
@@ -79,15 +79,15 @@ impl Source {
             .filter(|charged| !contradicted.contains_key(&charged.manifest.key))
             .map(|charged| (charged.manifest.key.clone(), PlanRequest::changed(charged)))
             .collect();
-        if self.state.planning.planned.is_none() {
+        if self.state.planning().planned().is_none() {
             self.watches.deferred = DeferredKinds::of(requests.keys());
         }
         self.request_no_longer_contradicted(&mut requests, contradicted, &news.head);
         let config_head = ConfigurationHead {
-            desired: &self.state.desired,
+            desired: self.state.desired(),
             commits: &news.commits,
-            is_change: self.state.planning.planned.is_some(),
-            contradicted: &self.state.planning.contradicted,
+            is_change: self.state.planning().planned().is_some(),
+            contradicted: &self.state.planning().contradicted,
         };
         self.context.request_readers(&mut requests, changed, config_head);
         self.request_resumed(&mut requests, &news);
@@ -114,10 +114,10 @@ impl Source {
             .collect();
         self.on(Event::Superseded { by: superseded_by });
         self.plan_task.take().inspect(AbortHandle::abort);
-        self.state.planning.plans += 1;
+        self.state.planning().plans += 1;
         self.ask_for_kinds();
-        let (number, context) = (self.state.planning.plans, Arc::clone(&self.context));
-        let (desired, open) = (Arc::clone(&news.desired), self.state.rollouts.open());
+        let (number, context) = (self.state.planning().newest(), Arc::clone(&self.context));
+        let (desired, open) = (Arc::clone(&news.desired), self.state.rollouts().resumed_ids());
         let planning = self.tasks.spawn(async move {
             for ended in ended {
                 ended.cancelled().await;
@@ -125,7 +125,7 @@ impl Source {
             let plan = make_plan(&context, &desired, requests, prune_candidates, open).await;
             TaskResult::Planned(number, Box::new(FinishedPlan { news, plan }))
         });
-        self.state.planning.running = Some(number);
+        self.state.planning().running = Some(number);
         self.plan_task = Some(planning);
     }
 
@@ -164,9 +164,9 @@ impl Source {
         contradicted: BTreeMap<ObjectKey, String>,
         head: &Arc<Commit>,
     ) {
-        let before = std::mem::replace(&mut self.state.planning.contradicted, contradicted);
+        let before = std::mem::replace(&mut self.state.planning().contradicted, contradicted);
         let desired = self.desired();
-        for key in before.keys().filter(|key| !self.state.planning.contradicted.contains_key(key) && desired.has(key)) {
+        for key in before.keys().filter(|key| !self.state.planning().contradicted.contains_key(key) && desired.has(key)) {
             requests.entry(key.clone()).or_insert_with(|| PlanRequest::read(key, Arc::clone(head)));
         }
     }
@@ -176,12 +176,12 @@ impl Source {
     fn request_resumed(&mut self, requests: &mut PlanRequests, news: &HeadChange) {
         let head = &news.head.id;
         let resumed: Vec<(ObjectKey, Record)> =
-            self.state.rollouts.resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
+            self.state.rollouts().resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         let mut ended: BTreeSet<ObjectKey> = BTreeSet::new();
         for (key, record) in resumed {
-            if let Some(message) = self.state.planning.contradicted.get(&key) {
+            if let Some(message) = self.state.planning().contradicted.get(&key) {
                 let reason = Reason::new(ReasonCode::InvalidManifest, message.clone());
-                self.state.rollouts.resumed.remove(&key);
+                self.state.rollouts().resumed.remove(&key);
                 self.finish(record.id, Outcome::Rejected, Some(&reason));
                 ended.insert(key);
                 continue;
@@ -195,18 +195,18 @@ impl Source {
             }
             let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
             if !same || requests.contains_key(&key) && record.commit != *head {
-                self.state.rollouts.resumed.remove(&key);
+                self.state.rollouts().resumed.remove(&key);
                 let by = requests.get(&key).and_then(PlanRequest::charged_to).unwrap_or(head);
                 self.supersede(record.id, Some(by));
                 ended.insert(key.clone());
                 if record.rolls_out {
-                    self.state.planning.interrupted.insert(key);
+                    self.state.planning().interrupted.insert(key);
                 } else if self.context.was_scaling(&record) {
-                    self.state.planning.interrupted_scaling.insert(key);
+                    self.state.planning().interrupted_scaling.insert(key);
                 }
                 continue;
             }
-            if self.state.retries.cause(&key).is_some() && !requests.contains_key(&key) {
+            if self.state.retries().cause(&key).is_some() && !requests.contains_key(&key) {
                 // It is tried again by itself: the new head says the same, and does not wait for it.
                 continue;
             }
@@ -228,12 +228,12 @@ impl Source {
     /// Git, or another object that went back with it.
     fn request_held_with_new_configuration(&self, requests: &mut PlanRequests, head: &Arc<Commit>) {
         // At the head that was planned last nothing has changed, also if it is read again after a start.
-        if self.state.planning.planned.as_ref() == Some(&head.id) {
+        if self.state.planning().planned() == Some(&head.id) {
             return;
         }
         let desired = self.desired();
         let hash = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
-        for (key, facts) in &self.state.live {
+        for (key, facts) in &self.state.live() {
             let Some(hold) = facts.hold.as_ref().filter(|_| !requests.contains_key(key)) else { continue };
             if hash(key).as_ref() != Some(&hold.manifest) {
                 continue;
@@ -247,13 +247,13 @@ impl Source {
     /// Asks the cluster which resources serve the repository's kinds, so that they can be watched.
     fn ask_for_kinds(&mut self) {
         let kinds = self.desired().kinds();
-        self.watches.asked_for = Some(self.state.planning.plans);
+        self.watches.asked_for = Some(self.state.planning().newest());
         self.ask_for(kinds, Duration::ZERO);
     }
 
     /// Asks for these kinds after a while. Kinds that can't be served now are asked for again.
     pub fn ask_for(&mut self, kinds: BTreeSet<(String, String)>, after: Duration) {
-        let (context, number) = (Arc::clone(&self.context), self.state.planning.plans);
+        let (context, number) = (Arc::clone(&self.context), self.state.planning().newest());
         self.tasks.spawn(async move {
             tokio::time::sleep(after).await;
             let mut found = FoundKinds { number, ..FoundKinds::default() };

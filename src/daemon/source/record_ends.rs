@@ -34,7 +34,7 @@ impl Source {
         };
         for (end, written) in ends.iter().zip(written) {
             match written {
-                Ok(()) => self.context.publish_end(&self.state.desired, end.id, end.outcome),
+                Ok(()) => self.context.publish_end(self.state.desired(), end.id, end.outcome),
                 // A plan that is made once more, for a mirror that was lost, has the records that it had before.
                 Err(HistoryError::Ended { outcome, .. })
                     if outcome == end.outcome || outcome.is_good() && end.outcome.is_good() =>

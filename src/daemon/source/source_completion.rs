@@ -25,23 +25,23 @@ const GIVE_BACK_AFTER: Duration = Duration::from_secs(30);
 impl Source {
     /// Publishes whether everything that the head says is through.
     pub fn publish_settled(&mut self) {
-        let is_looking = self.state.fetch.looking.is_some();
-        let idle = !self.state.drift.checking
-            && self.state.drift.comparing.is_empty()
-            && self.state.planning.running.is_none()
-            && self.state.rollouts.under_way.is_empty()
-            && self.state.rollouts.ends_read == 0
-            && !self.state.retries.waits_briefly(Instant::now())
+        let is_looking = self.state.fetch().is_looking();
+        let idle = !self.state.drift().checking
+            && self.state.drift().comparing.is_empty()
+            && !self.state.planning().is_running()
+            && self.state.rollouts().under_way.is_empty()
+            && self.state.rollouts().ends_read == 0
+            && !self.state.retries().waits_briefly(Instant::now())
             && !self.state.awaits_search(Instant::now());
-        let through = self.state.planning.planned.is_some()
-            && self.state.planning.planned == self.desired().at
-            && self.state.planning.awaiting.is_none()
-            && !self.state.planning.reads_again
-            && self.state.drift.recheck.is_empty()
+        let through = self.state.planning().planned().is_some()
+            && self.state.planning().planned == self.desired().at
+            && self.state.planning().awaiting.is_none()
+            && !self.state.planning().reads_again
+            && self.state.drift().recheck.is_empty()
             && !self.fetching.repository.units.are_late()
             // Changes made while no daemon ran are in the first list of each kind.
             && self.watches.are_listed();
-        let quiet = idle && through && self.state.rollouts.resumed.is_empty() && !self.state.fetch.is_away;
+        let quiet = idle && through && self.state.rollouts().resumed.is_empty() && !self.state.fetch().is_away;
         let settled = quiet && !is_looking;
         if !settled && !is_looking {
             // Work has begun: the earlier finding does not count any more.
@@ -52,7 +52,7 @@ impl Source {
         }
         let complete = self.complete(settled);
         let unhealthy = self.state.unhealthy_at_rest();
-        let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts;
+        let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts();
         let open = under_way.len() + waiting.len() + ends_read;
         self.context.status.change(|source| {
             // A look at the repository changes nothing before it finds something.
@@ -82,7 +82,7 @@ impl Source {
 
     /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.
     fn complete(&mut self, settled: bool) -> Option<Timestamp> {
-        let looked = self.state.fetch.looked.filter(|_| settled && self.completion.asked.is_awaited())?;
+        let looked = self.state.fetch().looked.filter(|_| settled && self.completion.asked.is_awaited())?;
         if self.completion.judged.is_none_or(|(at, _)| at != looked) {
             self.completion.judged = Some((looked, self.is_well()));
         }
@@ -106,7 +106,7 @@ impl Source {
         let holds = |source: &SourceStatus| source.held.keys().any(|key| desired.has(key));
         // The newest record of a held object may be a correction.
         let is_held = self.context.status.read(holds).unwrap_or_default();
-        self.state.fetch.refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
+        self.state.fetch().refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
     }
 }
 

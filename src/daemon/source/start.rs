@@ -44,16 +44,16 @@ impl Source {
     /// Writes a plan into the history, beside the loop. Nothing of it is begun before.
     pub fn record_plan(&mut self, finished: FinishedPlan) {
         let FinishedPlan { news, plan: HeadPlan { mut prepared, unread, .. } } = finished;
-        for record in unread.iter().filter_map(|key| self.state.rollouts.resumed.remove(key)).collect::<Vec<_>>() {
+        for record in unread.iter().filter_map(|key| self.state.rollouts().resumed.remove(key)).collect::<Vec<_>>() {
             self.supersede(record.id, Some(&news.head.id));
         }
-        let mut records = self.context.rejections(&self.state.desired, &news);
+        let mut records = self.context.rejections(self.state.desired(), &news);
         let rejected = records.len();
         for prepared in &mut prepared {
             self.state.note_continued(prepared);
-            prepared.resume(self.state.rollouts.resumed.get(&prepared.planned.wanted.key));
+            prepared.resume(self.state.rollouts().resumed(&prepared.planned.wanted.key));
         }
-        let resumed = &self.state.rollouts.resumed;
+        let resumed = &self.state.rollouts().resumed;
         let known: Vec<Prepared> =
             prepared.extract_if(.., |prepared| resumed.contains_key(&prepared.planned.wanted.key)).collect();
         let new = prepared;
@@ -61,9 +61,9 @@ impl Source {
             .iter()
             .map(|new| Record { rolls_out: new.rolls_out(), ..self.context.planned_record(&new.planned) })
             .collect();
-        let number = self.state.planning.plans;
+        let number = self.state.planning().newest();
         let (orphans, now) = (
-            self.context.orphans_of(&self.state.desired, &news, |key| self.state.live.contains_key(key)),
+            self.context.orphans_of(self.state.desired(), &news, |key| self.state.live().has(key)),
             self.context.clock.now(),
         );
         let context = Arc::clone(&self.context);
@@ -108,15 +108,15 @@ impl Source {
     pub fn begin_plan(&mut self, record: PlanRecord) {
         let PlanRecord { news, records, rejected, orphaned, new, known, written, .. } = record;
         let (ids, ended) = (written.unwrap_or_default(), rejected + orphaned);
-        let unnoticed = self.context.unnoticed(&self.state.desired, new.iter().chain(&known));
+        let unnoticed = self.context.unnoticed(self.state.desired(), new.iter().chain(&known));
         self.context.status.trouble(&Obstacle::History, None);
         self.pin(&records);
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.id.clone())));
         self.context.status.trouble(&Obstacle::Belay, None);
-        let rollouts = &self.state.rollouts;
-        let is_open = |key: &ObjectKey| rollouts.under_way.contains_key(key) || rollouts.resumed.contains_key(key);
-        self.context.forget_what_left(&self.state.desired, is_open);
-        self.context.follow_moved_manifests(&self.state.desired);
+        let rollouts = &self.state.rollouts();
+        let is_open = |key: &ObjectKey| rollouts.is_under_way(key) || rollouts.resumed.contains_key(key);
+        self.context.forget_what_left(self.state.desired(), is_open);
+        self.context.follow_moved_manifests(self.state.desired());
         let at_once = ids.iter().zip(&records).take(ended).enumerate().map(|(index, (id, record))| {
             let outcome = if index < rejected { Outcome::Rejected } else { Outcome::Orphaned };
             warn!(object = %record.object, reason = record.reason.as_ref().map(ToString::to_string), %outcome);
@@ -131,7 +131,7 @@ impl Source {
         let mut begun: Vec<Begun> =
             ids.into_iter().skip(ended).zip(new).map(|(id, prepared)| (id, None, Box::new(prepared))).collect();
         for prepared in known {
-            if let Some(record) = self.state.rollouts.resumed.remove(&prepared.planned.wanted.key) {
+            if let Some(record) = self.state.rollouts().resumed.remove(&prepared.planned.wanted.key) {
                 begun.push((record.id, Some(Box::new(record)), Box::new(prepared)));
             }
         }
@@ -169,9 +169,9 @@ impl Source {
             .collect();
         for (_, _, prepared) in &begun {
             let key = &prepared.planned.wanted.key;
-            self.state.rollouts.without_slot.remove(key);
+            self.state.rollouts().without_slot.remove(key);
             if let Some(digest) = prepared.digest {
-                self.state.live.entry(key.clone()).or_default().well = Some(digest);
+                self.state.live().entry(key.clone()).or_default().well = Some(digest);
             }
             if !matches!(prepared.planned.step, PlanStep::Apply(_) | PlanStep::Wait(_)) {
                 self.stop_waiting(key);
@@ -255,7 +255,7 @@ impl Source {
                     warn!(object = %wanted.key, %reason, "rejected");
                     self.claim(prepared, reason);
                     if is_tried_again(reason) {
-                        self.state.retries.put_off(&wanted.key, RetryCause::Refused, Instant::now());
+                        self.state.retries().put_off(&wanted.key, RetryCause::Refused, Instant::now());
                     }
                 }
                 _ => {}
@@ -273,8 +273,8 @@ impl Source {
         };
         let key = planned.wanted.key.clone();
         let was_complete = progress.is_none_or(|progress| progress.complete);
-        let corrected = self.state.drift.disputes.past(&key, Instant::now());
-        let was_unverified = self.state.live.get(&key).map_or(!was_complete, LiveFacts::is_unverified);
+        let corrected = self.state.disputes().past(&key, Instant::now());
+        let was_unverified = self.state.live().get(&key).map_or(!was_complete, LiveFacts::is_unverified);
         self.watches.also_if_calm(&served);
         let (start, apply) = self.start_of(&planned);
         let (scales, keeps_hold) = (apply.scales, apply.keeps_hold);
@@ -300,7 +300,7 @@ impl Source {
         });
         let ended = CancellationToken::new();
         let rollout = Rollout { record, trigger, judged, scales, keeps_hold, superseded_by: None };
-        self.state.rollouts.under_way.insert(key.clone(), rollout);
+        self.state.rollouts().under_way.insert(key.clone(), rollout);
         self.handles.insert(key.clone(), RolloutHandle { cancel, ended, live: send, give_up });
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {

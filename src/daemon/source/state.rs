@@ -23,6 +23,7 @@ use crate::history::SourceStanding;
 use belay_core::manifest::{Compact, ObjectKey};
 use belay_core::rollout::Reason;
 
+mod continued_rollout;
 mod corrections;
 mod disputes;
 mod drift;
@@ -30,30 +31,34 @@ mod drift_events;
 mod event;
 mod fetch_events;
 mod fetching;
+mod forgotten;
 mod known;
 mod live_events;
+mod live_objects;
 mod manual_changes;
 mod on;
 mod plan_events;
+mod planning;
+mod prune_search;
 mod pruning;
 mod retries;
 mod retry_events;
 mod rollout_events;
+mod rollouts;
+mod startup;
 #[cfg(test)]
 mod tests;
 mod unhealthy_workloads;
 mod waiting;
 
-pub use corrections::not_written_down;
-pub use drift_events::{found_in_sync, search_on};
-pub use event::{Effect, Event, HeadSeen, Start};
-pub use fetch_events::in_the_way;
-pub use known::{Rollout, Rollouts, Settings, State};
+pub use drift_events::found_in_sync;
+pub use event::{Effect, Event, HeadSeen, Start, WorkBefore};
+pub use known::{Settings, State};
 pub use on::on;
 pub use pruning::NoPruning;
 pub use retries::RetryCause;
 pub use retry_events::{cause_of, is_definition_of};
-pub use rollout_events::passed_over;
+pub use rollouts::Rollout;
 pub use waiting::{end_of_wait, is_too_long};
 
 /// One followed source.

@@ -22,7 +22,7 @@ use belay_core::rollout::{
 impl Source {
     /// Returns true when the dependencies of an object are complete; `beginning` names those that are about to begin.
     pub fn gate(&self, key: &ObjectKey, beginning: &BTreeSet<ObjectKey>) -> Gate {
-        let Some(after) = self.state.desired.after_of(key) else { return Gate::Open };
+        let Some(after) = self.state.desired().after_of(key) else { return Gate::Open };
         self.gate_of(&after, beginning)
     }
 
@@ -38,22 +38,22 @@ impl Source {
         if record.outcome != Outcome::RollingBack {
             record.outcome = Outcome::Waiting;
         }
-        self.state.rollouts.resumed.insert(record.object.clone(), record.clone());
+        self.state.rollouts().resumed.insert(record.object.clone(), record.clone());
         self.tell_waiting(&record, message);
     }
 
     fn tell_waiting(&mut self, record: &Record, message: String) {
         let Record { id, object: key, commit, outcome, .. } = record;
-        let told = self.state.rollouts.waiting.get(key);
+        let told = self.state.rollouts().waiting.get(key);
         if told == Some(&message) {
             return;
         }
         let is_of_it = |source: &SourceStatus| source.under_way.get(key).is_some_and(|told| told.commit == *commit);
         let is_of_it = told.is_some() && self.context.status.read(is_of_it).unwrap_or_default();
-        if is_of_it && !self.state.retries.tells_other_words(key, Instant::now()) {
+        if is_of_it && !self.state.retries().tells_other_words(key, Instant::now()) {
             return;
         }
-        self.state.rollouts.waiting.insert(key.clone(), message.clone());
+        self.state.rollouts().waiting.insert(key.clone(), message.clone());
         info!(object = %key, message, "waits");
         let step = Step { at: self.context.clock.now(), kind: StepKind::Waiting, detail: message.clone() };
         let update = Update { outcome: Some(*outcome), steps: vec![step], ..Update::default() };
@@ -84,19 +84,19 @@ impl Source {
 
     /// Forgets that an object waits.
     pub fn stop_waiting(&mut self, key: &ObjectKey) {
-        self.state.rollouts.without_slot.remove(key);
-        if self.state.rollouts.waiting.remove(key).is_some() {
+        self.state.rollouts().without_slot.remove(key);
+        if self.state.rollouts().waiting.remove(key).is_some() {
             self.context.status.change(|source| source.under_way.remove(key).is_some());
         }
     }
 
     /// Rechecks the objects that wait for one whose state has changed.
     pub fn recheck_dependents(&mut self, key: &ObjectKey) {
-        if self.state.planning.planned.is_none() {
+        if self.state.planning().planned().is_none() {
             return;
         }
         let behind: Vec<After> =
-            self.state.desired.after().filter(|after| after.names.contains(key)).cloned().collect();
+            self.state.desired().after().filter(|after| after.names.contains(key)).cloned().collect();
         for after in behind {
             let gate = self.gate_of(&after, &BTreeSet::new());
             let object = &after.object;
@@ -114,7 +114,7 @@ impl Source {
     }
 
     fn was_skipped(&self, key: &ObjectKey) -> bool {
-        !self.state.rollouts.under_way.contains_key(key)
+        !self.state.rollouts().is_under_way(key)
             && self.context.newest_record(key).is_some_and(|record| record.outcome == Outcome::Skipped)
     }
 
@@ -136,7 +136,7 @@ impl Source {
         match self.context.rollout_slots.take() {
             Err(_) if prepared.is_interrupted() => Ok(RolloutSlot::uncounted()),
             Err(message) => {
-                self.state.rollouts.without_slot.insert(key.clone());
+                self.state.rollouts().without_slot.insert(key.clone());
                 Err(message)
             }
             slot => slot,
@@ -167,7 +167,7 @@ impl Source {
     pub fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
         let (key, now) = (planned.wanted.key.clone(), Instant::now());
         let cause = cause_of(reason);
-        let waited = self.state.retries.put_off(&key, cause, now);
+        let waited = self.state.retries().put_off(&key, cause, now);
         if reason.code == ReasonCode::Missing {
             self.watch_for_missing([key.clone()].into());
         }
@@ -181,7 +181,7 @@ impl Source {
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let (outcome, reason) = end_of_wait(reason, going_back.map(|record| record.reason));
         self.finish(id, outcome, Some(&reason));
-        self.state.retries.put_off(&key, RetryCause::Refused, now);
+        self.state.retries().put_off(&key, RetryCause::Refused, now);
         self.recheck_dependents(&key);
     }
 }

@@ -25,13 +25,13 @@ use belay_core::rollout::{Hold, LiveWorkload, ObjectState, Outcome, Workload};
 impl Source {
     /// Takes the observations of the watches.
     pub fn saw(&mut self, seen: Seen) {
-        match self.state.desired.under_its_name(seen) {
+        match self.state.desired().under_its_name(seen) {
             Seen::Live(key, text) => {
                 self.context.status.trouble(&Obstacle::Size(key.clone()), None);
                 let mut live = text.read();
                 self.state.search_for_stranger(&key, Instant::now());
                 if self.state.may_be_orphan_again(&key) {
-                    self.context.tell_orphan_again(&self.state.desired, &key);
+                    self.context.tell_orphan_again(self.state.desired(), &key);
                 }
                 self.note(&key, &live);
                 match self.handles.get(&key) {
@@ -88,7 +88,7 @@ impl Source {
     /// An object is too large to be read. It is as it is: nothing of it is compared or put right.
     fn saw_too_large(&self, key: &ObjectKey, error: &ClusterError) {
         warn!(object = %key, %error, "not read");
-        if self.state.desired.mentions(key) {
+        if self.state.desired().mentions(key) {
             self.context.status.trouble(&Obstacle::Size(key.clone()), Some(error.to_string()));
         }
     }
@@ -120,12 +120,12 @@ impl Source {
             self.state.release_companions(key, Instant::now());
         }
         if change.is_suspension {
-            let planned = self.state.planning.planned.as_ref();
-            self.context.note_suspension(&self.state.desired, planned, key, live);
+            let planned = self.state.planning().planned();
+            self.context.note_suspension(self.state.desired(), planned, key, live);
         }
         if change.is_resumed {
             // It was told before that it differs; from here on that is put right.
-            self.state.drift.reported.remove(key);
+            self.state.drift().reported.remove(key);
             self.take_up_revisions(key, live);
             self.resumed(key);
         }
@@ -148,7 +148,7 @@ impl Source {
             self.recheck_dependents(key);
         }
         self.state.search_after(key, &change, Instant::now());
-        self.context.publish_hold(&self.state.desired, key, hold);
+        self.context.publish_hold(self.state.desired(), key, hold);
     }
 
     /// Takes the revisions of a workload up again, beside the loop.
@@ -165,7 +165,7 @@ impl Source {
 
     /// Tells of a workload that has just become complete, if it is said to have failed; or corrects the verdict on its way back.
     fn tell_recovered(&mut self, key: &ObjectKey, live: &Value) {
-        if self.state.rollouts.under_way.contains_key(key) {
+        if self.state.rollouts().is_under_way(key) {
             return;
         }
         let context = Arc::clone(&self.context);
@@ -190,7 +190,7 @@ impl Source {
 
     /// Notes that the live object is as in the head: the status does not go on calling it failed.
     pub fn recovered(&mut self, key: &ObjectKey) {
-        if !self.state.rollouts.under_way.contains_key(key) {
+        if !self.state.rollouts().is_under_way(key) {
             self.context.note_standing(key, None);
         }
     }
@@ -202,7 +202,7 @@ impl Source {
         (live, text): (&Value, impl Into<LiveText>),
         well: Option<InSync>,
     ) {
-        match well.filter(|well| self.context.is_still_in_sync(&self.state.desired, key, live, well)) {
+        match well.filter(|well| self.context.is_still_in_sync(self.state.desired(), key, live, well)) {
             Some(well) => {
                 let effects = found_in_sync(&mut self.state, key.clone(), well.digest, Instant::now());
                 effects.into_iter().for_each(|effect| self.perform(effect));
@@ -218,7 +218,7 @@ impl Source {
         if let Some(effects) = self.state.seen_at_rest(key, digest, Instant::now()) {
             return effects.into_iter().for_each(|effect| self.perform(effect));
         }
-        let is_complete = self.state.live.get(key).is_some_and(|facts| facts.complete);
+        let is_complete = self.state.live().get(key).is_some_and(|facts| facts.complete);
         let is_through = is_complete || Hold::on(live).is_some();
         let (context, key, desired) = (Arc::clone(&self.context), key.clone(), self.desired());
         self.tasks.spawn(async move {

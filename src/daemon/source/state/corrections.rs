@@ -24,8 +24,7 @@ pub fn correct(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
     }
     let retry = !matches!(prepared.planned.wanted.trigger, Trigger::Drift(_));
     if !retry && state.settings.drift == Drift::Report {
-        let seen = state.drift.under_check.remove(&key).flatten();
-        state.drift.reported.insert(key.clone(), seen);
+        state.drift.report(&key);
         let by = prepared.last_writer.unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
         effects.push(Effect::ReportDrift { key, served: prepared.served, by, fields: prepared.foreign });
         return;
@@ -62,12 +61,12 @@ pub fn name_writer(prepared: &mut Prepared) {
 fn may_correct(state: &mut State, prepared: &Prepared, effects: &mut Vec<Effect>, now: Instant) -> bool {
     let key = &prepared.planned.wanted.key;
     let fields = corrected_fields(prepared);
-    let next = state.drift.disputes.next(key, &fields, now);
+    let next = state.disputes.next(key, &fields, now);
     match next {
-        Some(at) => drop(state.drift.later.insert(key.clone(), at)),
-        None => state.drift.disputes.count(key, &fields, now),
+        Some(at) => state.drift.check_once_more(key.clone(), at),
+        None => state.disputes.count(key, &fields, now),
     }
-    if let Some(dispute) = state.drift.disputes.about(key, now) {
+    if let Some(dispute) = state.disputes.about(key, now) {
         effects.push(Effect::Disagree { key: key.clone(), dispute: Some(dispute) });
     }
     next.is_none()
@@ -81,13 +80,16 @@ fn corrected_fields(prepared: &Prepared) -> Vec<ForeignField> {
     vec![ForeignField { path: String::new(), manager }]
 }
 
-/// Takes the news that a correction could not be written down: it was not made, and is tried again soon.
-pub fn not_written_down(state: &mut State, prepared: &Prepared, now: Instant) {
-    let key = &prepared.planned.wanted.key;
-    if matches!(prepared.planned.wanted.trigger, Trigger::Drift(_)) {
-        state.drift.disputes.take_back(key, &corrected_fields(prepared));
+/// Takes the news that corrections could not be written down: they were not made, and are tried again soon.
+pub fn not_written_down(state: &mut State, corrections: &[Prepared], now: Instant) -> Vec<Effect> {
+    for prepared in corrections {
+        let key = &prepared.planned.wanted.key;
+        if matches!(prepared.planned.wanted.trigger, Trigger::Drift(_)) {
+            state.disputes.take_back(key, &corrected_fields(prepared));
+        }
+        state.drift.recheck_after(key.clone(), NOT_WRITTEN, now);
     }
-    state.drift.recheck_after(key.clone(), NOT_WRITTEN, now);
+    Vec::new()
 }
 
 /// Returns the hold of a controller that somebody has rolled with the command. It stays as it was rolled, and is in the
@@ -98,7 +100,7 @@ fn rolled_by_command(state: &State, prepared: &Prepared) -> Option<Hold> {
     let by_command = prepared.last_writer.as_deref() == Some(marks::ROLLING_UPDATE_MANAGER);
     let PlanStep::Apply(apply) = &prepared.planned.step else { return None };
     let adopts = is_drift && by_command && !apply.rolls_out && !apply.creates && prepared.served.is_some();
-    state.live.get(&wanted.key)?.hold.as_deref().cloned().filter(|_| adopts)
+    state.live.hold(&wanted.key).cloned().filter(|_| adopts)
 }
 
 /// Returns true when the hold went together with the template that it kept: an undo with kubectl brings the annotations

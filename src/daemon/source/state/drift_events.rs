@@ -1,5 +1,6 @@
 //! Events about live objects that may differ from the head: when they are checked, and the consequences.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use super::drift::DEBOUNCE;
 use super::event::{Effect, Start};
 use super::known::State;
 use super::retries::RetryCause;
-use crate::backoff::Backoff;
 use crate::config::Drift;
 use crate::daemon::live::recheck::{Dependencies, Recheck};
 use crate::daemon::publish::dispute::Dispute;
@@ -18,8 +18,6 @@ use crate::daemon::repository::prepared::Prepared;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{DependencyStanding, Outcome, PlanStep, ReasonCode, Trigger};
 
-/// The waits before kinds that could not be searched for objects that have left the repository are searched again.
-const SEARCH_AGAIN: Backoff = Backoff::between(Duration::from_secs(30), Duration::from_mins(10));
 /// The longest time that a controller whose pods somebody replaces by hand may make no progress before it is corrected.
 /// The command itself gives up after 5 minutes, if nobody said otherwise.
 const ROLLED_FOR: Duration = Duration::from_mins(10);
@@ -31,28 +29,26 @@ pub fn look_into(state: &mut State, now: Instant) -> Vec<Effect> {
         return Vec::new();
     }
     let mut rechecks: Vec<Recheck> = Vec::new();
-    state.drift.under_check.clear();
-    state.drift.overtaken.clear();
+    let mut under_check = BTreeMap::new();
     for key in state.drift.take_due(now) {
-        if state.rollouts.under_way.contains_key(&key) {
+        if state.rollouts.is_under_way(&key) {
             continue;
         }
         if let Some(until) = state.is_being_rolled(&key, now) {
-            state.drift.recheck.insert(key, until);
+            state.drift.recheck_at(key, until);
             continue;
         }
         let seen = state.live.get(&key).and_then(|facts| facts.seen);
-        state.drift.under_check.insert(key.clone(), seen);
         rechecks.extend(state.recheck(&key));
+        under_check.insert(key, seen);
     }
-    let plan = state.planning.plans;
+    state.drift.begin_check(under_check, !rechecks.is_empty());
+    let plan = state.planning.newest();
     let mut effects = Vec::new();
     if !rechecks.is_empty() {
-        state.drift.checking = true;
         effects.push(Effect::Check { plan, rechecks });
     }
-    if !state.pruned.searching && state.pruned.search_due.take_if(|due| *due <= now).is_some() {
-        state.pruned.searching = true;
+    if state.prune_search.begin_if_due(now) {
         effects.push(Effect::Search { plan });
     }
     effects
@@ -66,12 +62,10 @@ pub fn looked_for(
     searched: Option<bool>,
     now: Instant,
 ) -> Vec<Effect> {
-    state.pruned.searching = false;
-    state.pruned.searched = searched.unwrap_or(state.pruned.searched);
-    state.pruned.failures = if searched == Some(false) { state.pruned.failures.saturating_add(1) } else { 0 };
+    state.prune_search.end(searched);
     // A newer head may differ; if it does not, the findings hold, or commits would keep them from ever counting.
-    let is_known = state.desired.unreadable().next().is_none() && !state.fetch.is_away;
-    if state.planning.running.is_some() || state.desired.is_forgotten() || plan != state.planning.plans && !is_known {
+    let is_known = state.desired.unreadable().next().is_none() && !state.fetch.is_away();
+    if state.planning.is_running() || state.desired.is_forgotten() || plan != state.planning.newest() && !is_known {
         overtaken(state, prepared, now);
         search_on(state, now);
         return Vec::new();
@@ -79,6 +73,13 @@ pub fn looked_for(
     let (desired, mut prepared) = (Arc::clone(&state.desired), prepared);
     prepared.retain(|one| !desired.mentions(&one.planned.wanted.key));
     take_up_all(state, prepared, now)
+}
+
+/// Searches later: nothing is deleted for now, because a file can't be read, or the repository does not answer.
+pub fn search_put_off(state: &mut State, now: Instant) -> Vec<Effect> {
+    state.prune_search.put_off();
+    search_on(state, now);
+    Vec::new()
 }
 
 fn take_up_all(state: &mut State, prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
@@ -93,12 +94,11 @@ fn take_up_all(state: &mut State, prepared: Vec<Prepared>, now: Instant) -> Vec<
 
 /// Takes the result of a check.
 pub fn checked(state: &mut State, plan: u64, mut prepared: Vec<Prepared>, now: Instant) -> Vec<Effect> {
-    state.drift.checking = false;
-    for key in std::mem::take(&mut state.drift.overtaken) {
+    for key in state.drift.end_check() {
         prepared.retain(|one| one.planned.wanted.key != key);
         state.drift.recheck_after(key, Duration::ZERO, now);
     }
-    if plan != state.planning.plans {
+    if plan != state.planning.newest() {
         overtaken(state, prepared, now);
         return Vec::new();
     }
@@ -108,15 +108,15 @@ pub fn checked(state: &mut State, plan: u64, mut prepared: Vec<Prepared>, now: I
 /// Decides about an object that was checked, or tried again.
 pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effect>, start: &mut Start, now: Instant) {
     let key = prepared.planned.wanted.key.clone();
-    if state.rollouts.under_way.contains_key(&key) {
+    if state.rollouts.is_under_way(&key) {
         state.forget_retry(&key, effects);
         return;
     }
-    if state.rollouts.resumed.contains_key(&key) {
+    if state.rollouts.resumed(&key).is_some() {
         // An object that was applied before it waited is still judged.
         state.note_continued(&mut prepared);
     }
-    if let Some(record) = state.rollouts.resumed.remove(&key) {
+    if let Some(record) = state.rollouts.take_resumed(&key) {
         if !matches!(prepared.planned.step, PlanStep::Wait(_)) {
             state.retries.forget(&key);
         }
@@ -131,8 +131,8 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
         return;
     }
     if let Some(digest) = prepared.digest {
-        state.live.entry(key.clone()).or_default().well = Some(digest);
-        state.drift.reported.remove(&key);
+        state.live.note_in_sync(&key, digest);
+        state.drift.forget_report(&key);
         effects.push(Effect::NoDrift(key.clone()));
         effects.extend(quiet(state, &key, now));
     }
@@ -187,8 +187,8 @@ fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
     for prepared in prepared {
         match &prepared.planned.step {
             PlanStep::Prune => {
-                state.pruned.searched = false;
-                state.pruned.search_due = Some(now + DEBOUNCE);
+                state.prune_search.search_all_again();
+                state.prune_search.search_at(now + DEBOUNCE);
             }
             _ => state.drift.recheck_after(prepared.planned.wanted.key, Duration::ZERO, now),
         }
@@ -197,45 +197,41 @@ fn overtaken(state: &mut State, prepared: Vec<Prepared>, now: Instant) {
 
 /// Ends a disagreement about an object that is as in the head: after a while, with another check.
 pub fn quiet(state: &mut State, key: &ObjectKey, now: Instant) -> Option<Effect> {
-    let at = state.drift.disputes.quiet_at(key)?;
+    let at = state.disputes.quiet_at(key)?;
     if at > now {
-        state.drift.later.insert(key.clone(), at);
+        state.drift.check_once_more(key.clone(), at);
         return None;
     }
-    state.drift.later.remove(key);
+    state.drift.forget_check(key);
     Some(Effect::Disagree { key: key.clone(), dispute: None })
 }
 
 /// Records a rollout that was to begin without a new head.
 pub fn begun(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
-    if let Some(facts) = state.live.get_mut(key) {
-        facts.released = None;
-    }
+    state.live.forget_released(key);
     Vec::new()
 }
 
 /// Others have kept changing an object while it was rolled out: that counts like corrections.
 pub fn disturbed(state: &mut State, key: &ObjectKey, dispute: &Dispute, now: Instant) -> Vec<Effect> {
-    state.drift.disputes.count_many(key, dispute, now);
-    vec![Effect::Disagree { key: key.clone(), dispute: state.drift.disputes.about(key, now) }]
+    state.disputes.count_many(key, dispute, now);
+    vec![Effect::Disagree { key: key.clone(), dispute: state.disputes.about(key, now) }]
 }
 
 /// Schedules another search of the kinds that could not be searched.
 pub fn search_on(state: &mut State, now: Instant) {
-    if state.settings.prune && !state.pruned.searched && !state.pruned.searching {
-        let wait = state.pruned.failures.checked_sub(1).map_or(Duration::ZERO, |waits| SEARCH_AGAIN.wait_number(waits));
-        state.pruned.search_due.get_or_insert(now + wait);
+    if state.settings.prune {
+        state.prune_search.search_on(now);
     }
 }
 
 /// Takes the comparison of a live object with its manifest. If the result is not certain, the object is checked.
 pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, now: Instant) -> Vec<Effect> {
-    if state.drift.comparing.get(&key) != Some(&digest) {
+    if !state.drift.end_comparison(&key, digest) {
         return Vec::new();
     }
-    state.drift.comparing.remove(&key);
     let is_same = state.live.get(&key).is_some_and(|facts| facts.seen == Some(digest));
-    if !is_same || state.rollouts.under_way.contains_key(&key) {
+    if !is_same || state.rollouts.is_under_way(&key) {
         // It is gone, or the work that began since checks it when it ends.
         return Vec::new();
     }
@@ -248,13 +244,11 @@ pub fn compared(state: &mut State, key: ObjectKey, digest: u64, in_sync: bool, n
 
 /// Takes the news that a live object is as in the head.
 pub fn found_in_sync(state: &mut State, key: ObjectKey, digest: u64, now: Instant) -> Vec<Effect> {
-    let facts = state.live.entry(key.clone()).or_default();
-    if facts.suspended {
+    if state.live.get(&key).is_some_and(|facts| facts.suspended) {
         return Vec::new();
     }
-    facts.well = Some(digest);
-    state.drift.recheck.remove(&key);
-    state.drift.reported.remove(&key);
+    state.live.note_in_sync(&key, digest);
+    state.drift.in_sync(&key);
     let quiet = quiet(state, &key, now);
     std::iter::once(Effect::NoDrift(key)).chain(quiet).collect()
 }
@@ -265,13 +259,13 @@ pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<E
         .desired
         .keys()
         .filter(|key| key.kind == kind && key.group == group)
-        .filter(|key| !state.live.contains_key(key) && !state.rollouts.under_way.contains_key(key))
-        .filter(|key| state.drift.reported.get(key) != Some(&None))
+        .filter(|key| !state.live.has(key) && !state.rollouts.is_under_way(key))
+        .filter(|key| !state.drift.is_reported(key, None))
         .cloned()
         .collect();
     missing.into_iter().for_each(|key| state.drift.recheck_after(key, Duration::ZERO, now));
     if state.settings.prune {
-        state.pruned.search_due = Some(now + DEBOUNCE);
+        state.prune_search.search_at(now + DEBOUNCE);
     }
     Vec::new()
 }
@@ -280,8 +274,8 @@ pub fn listed(state: &mut State, group: &str, kind: &str, now: Instant) -> Vec<E
 pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
     state.live.remove(&key);
     state.unhealthy.note(&key, true, now);
-    state.drift.comparing.remove(&key);
-    if !state.rollouts.under_way.contains_key(&key) && state.desired.has(&key) {
+    state.drift.forget_comparison(&key);
+    if !state.rollouts.is_under_way(&key) && state.desired.has(&key) {
         state.drift.recheck_after(key, Duration::ZERO, now);
     }
     Vec::new()
@@ -289,11 +283,11 @@ pub fn gone(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
 
 /// Rechecks an object that an autoscaler scales from now on, or no longer.
 pub fn rescaled(state: &mut State, keys: Vec<ObjectKey>, now: Instant) -> Vec<Effect> {
-    if state.planning.planned.is_none() {
+    if state.planning.planned().is_none() {
         return Vec::new();
     }
     for key in keys {
-        if state.desired.has(&key) && !state.rollouts.under_way.contains_key(&key) {
+        if state.desired.has(&key) && !state.rollouts.is_under_way(&key) {
             state.drift.recheck_after(key, Duration::ZERO, now);
         }
     }
@@ -304,8 +298,7 @@ impl State {
     /// Returns true when the search for objects that have left the repository is under way, is due, or has not been
     /// done since the start.
     pub fn awaits_search(&self, now: Instant) -> bool {
-        let never = self.settings.prune && !self.pruned.searched && self.pruned.failures == 0;
-        self.pruned.searching || never || self.pruned.search_due.is_some_and(|due| due <= now)
+        self.settings.prune && self.prune_search.is_new() || self.prune_search.is_awaited(now)
     }
 
     /// Returns when an object is to be checked or tried again next.
@@ -316,21 +309,20 @@ impl State {
 
     /// Returns true when a head was planned, and its repository need not be read again.
     pub fn knows_its_head(&self) -> bool {
-        self.planning.planned.is_some() && !self.desired.is_forgotten()
+        self.planning.planned().is_some() && !self.desired.is_forgotten()
     }
 
     /// Returns when an object is to be checked next; `None` while that has to wait for something else.
     fn next_look(&self) -> Option<Instant> {
-        if self.drift.checking || self.planning.running.is_some() || !self.knows_its_head() {
+        if self.drift.is_checking() || self.planning.is_running() || !self.knows_its_head() {
             return None;
         }
-        let search = self.pruned.search_due.filter(|_| !self.pruned.searching);
-        self.drift.next_due().into_iter().chain(search).min()
+        self.drift.next_due().into_iter().chain(self.prune_search.next()).min()
     }
 
     /// Returns the known facts about an object that may have to be applied again.
     pub fn recheck(&self, key: &ObjectKey) -> Option<Recheck> {
-        if self.planning.contradicted.contains_key(key) || !self.desired.has(key) {
+        if self.planning.contradicted().contains_key(key) || !self.desired.has(key) {
             return None;
         }
         let dependencies = self.desired.after_of(key).map(|after| {
@@ -338,13 +330,13 @@ impl State {
             Dependencies { after, standings }
         });
         let released = self.live.get(key).and_then(|facts| facts.released.as_deref().cloned());
-        Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed.get(key).cloned(), released, dependencies })
+        Some(Recheck { key: key.clone(), resumed: self.rollouts.resumed(key).cloned(), released, dependencies })
     }
 
     /// Returns the standing of an object that others wait for, without the history's facts.
     pub fn dependency(&self, name: &ObjectKey) -> DependencyStanding {
         DependencyStanding {
-            under_way: self.rollouts.under_way.contains_key(name) || self.rollouts.resumed.contains_key(name),
+            under_way: self.rollouts.has(name),
             newest: None,
             complete: self.live.get(name).map(|facts| facts.complete),
         }
@@ -353,7 +345,7 @@ impl State {
     /// Returns until when a controller is left alone because somebody is just rolling it with the command: that gets
     /// through, or it has not moved for long. A newer commit does not wait for it.
     fn is_being_rolled(&self, key: &ObjectKey, now: Instant) -> Option<Instant> {
-        let until = self.rollouts.rolled_by_others.get(key)?.1 + ROLLED_FOR;
+        let until = self.rollouts.rolled_by_others_since(key)? + ROLLED_FOR;
         (until > now).then_some(until)
     }
 }

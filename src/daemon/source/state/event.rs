@@ -1,15 +1,19 @@
 //! The events of a source, and the effects that answer them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use crate::cluster::Served;
 use crate::daemon::live::recheck::Recheck;
 use crate::daemon::publish::dispute::Dispute;
+use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::source::task_result::{FinishedPlan, PlanRecord};
+use crate::history::{NotedDispute, Trouble};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record, RecordId, Trigger};
@@ -17,10 +21,28 @@ use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record,
 /// Something has happened.
 #[derive(Debug)]
 pub enum Event {
+    /// The work from before belay stopped was read.
+    Resumed { before: Box<WorkBefore>, at: Timestamp },
+    /// The repository is left alone for a while, for the reason of the message.
+    Rests { rest: Duration, message: String, at: Timestamp },
+    /// The history was lost while it was in use, and has begun anew.
+    HistoryLost,
+    /// A task of the loop, which is no rollout, or the loop itself has panicked.
+    Panicked,
+    /// Somebody asks for a fetch, or has pushed to a repository on this machine.
+    LookAsked,
+    /// A forge reports a push.
+    Pushed,
+    /// Somebody asks for another try of these objects.
+    RetryAsked(BTreeSet<String>),
+    /// Something has come that these objects may have missed.
+    Came(BTreeSet<ObjectKey>),
     /// It is time to fetch the repository.
     LookDue { at: Timestamp },
     /// A fetch is finished, at a time; with the content of the mirror, if that is to stay in force.
     Looked { seen: HeadSeen, kept: Option<Box<HeadChange>>, at: Timestamp },
+    /// A fetch is finished whose facts are forgotten since.
+    LookOvertaken,
     /// The source that a head waits for is complete, by the number of the wait.
     Awaited(u64, Option<String>),
     /// The plan of this number is made.
@@ -31,6 +53,14 @@ pub enum Event {
     Superseded { by: BTreeMap<ObjectKey, CommitId> },
     /// It may be time to compare objects.
     Due,
+    /// Nothing can be searched for now that has left the repository.
+    SearchPutOff,
+    /// These corrections could not be written down.
+    NotWritten(Vec<Prepared>),
+    /// The pods of workloads were inspected: with the trouble of each.
+    PodsInspected(Vec<(ObjectKey, Option<String>)>),
+    /// Another source has an object that this one claims.
+    Claimed(String, ObjectKey),
     /// Objects were compared, under the plan of this number.
     Checked { plan: u64, prepared: Vec<Prepared> },
     /// The search for objects that have left the repository is done, under the plan of this number; `searched` is true
@@ -72,13 +102,19 @@ pub enum Effect {
     /// Publishes why the repository can't be followed, if that does not pass by itself.
     Unreadable(Option<String>),
     /// Publishes the trouble with reading the repository, and notes it if it is news.
-    RepositoryTrouble { message: Option<String>, is_news: bool },
+    RepositoryTrouble { trouble: Option<Trouble>, is_news: bool },
+    /// Notes the subject of the source, and its trouble.
+    NoteFollowed(Option<Trouble>),
     /// Says whether all that is known comes from the mirror.
     Away(bool),
     /// Publishes that a head is refused.
     RefuseHead { head: CommitId, message: String },
     /// Waits for another source before this head is planned, under this number.
     Await(u64, CommitId),
+    /// Waits for no other source any more.
+    StopWaiting,
+    /// Publishes the content of the repository at its head for the tasks beside the loop.
+    PublishDesired(Arc<DesiredState>),
     /// Plans a head.
     PlanHead(Box<HeadChange>),
     /// Writes a plan down.
@@ -127,6 +163,19 @@ pub enum Effect {
     Reopen { record: RecordId },
     /// Ends a record.
     Finish { key: ObjectKey, record: RecordId, outcome: Outcome, reason: Reason },
+}
+
+/// The work from before belay stopped.
+#[derive(Debug, Default)]
+pub struct WorkBefore {
+    /// The head that was planned last.
+    pub planned: Option<CommitId>,
+    /// The newest open record of each object.
+    pub records: BTreeMap<ObjectKey, Record>,
+    /// The objects whose kinds were missing.
+    pub missing: Vec<ObjectKey>,
+    /// The disagreements.
+    pub disputes: Vec<(ObjectKey, NotedDispute)>,
 }
 
 /// The rollouts that begin without a new head.

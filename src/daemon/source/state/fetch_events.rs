@@ -10,18 +10,27 @@ use super::event::{Effect, HeadSeen};
 use super::known::State;
 use super::plan_events::{head_to_plan, new_head};
 use crate::daemon::repository::head_change::{HeadChange, SuspectHead};
-use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
-use belay_core::rollout::{CommitId, lasting_words};
+use belay_core::rollout::CommitId;
 
 /// Begins a fetch.
 pub fn look(state: &mut State, at: Timestamp, now: Instant) -> Vec<Effect> {
-    state.fetch.looking = Some(at);
-    state.fetch.look_began = Some(now);
-    state.fetch.next_look = now + state.settings.interval;
-    let refused = state.fetch.refused.as_ref().map(|(head, _)| head.clone());
-    let awaiting = state.planning.awaiting.as_ref().map(|(_, news)| news.head.id.clone());
+    state.fetch.begin(at, state.settings.interval, now);
+    let refused = state.fetch.refused().map(|(head, _)| head.clone());
+    let awaiting = state.planning.awaiting().map(|news| news.head.id.clone());
     vec![Effect::Look { known: refused.or(awaiting).or_else(|| state.desired.at.clone()) }]
+}
+
+/// Looks at the repository at once, because somebody asks for it.
+pub fn look_asked(state: &mut State, now: Instant) -> Vec<Effect> {
+    state.fetch.look_soon(now);
+    Vec::new()
+}
+
+/// Looks at the repository soon, because a forge reports a push.
+pub fn pushed(state: &mut State, now: Instant) -> Vec<Effect> {
+    state.fetch.look_for_a_push(now);
+    Vec::new()
 }
 
 /// Takes the result of a fetch. If nothing was known of the repository yet, and it did not answer, or its head must
@@ -33,12 +42,11 @@ pub fn looked(
     at: Timestamp,
     now: Instant,
 ) -> Vec<Effect> {
-    let began = state.fetch.looking.take();
-    let mut effects = vec![Effect::Fetched(!matches!(seen, HeadSeen::Failed { .. }))];
-    if !matches!(seen, HeadSeen::Failed { .. }) {
-        state.fetch.looked = began.or(state.fetch.looked);
-        effects.extend(state.fetch.looked.map(Effect::LookedAt));
-        state.planning.reads_again = false;
+    let has_reached = !matches!(seen, HeadSeen::Failed { .. });
+    let mut effects = vec![Effect::Fetched(has_reached)];
+    effects.extend(state.fetch.end(has_reached).map(Effect::LookedAt));
+    if has_reached {
+        state.planning.note_read();
     }
     let is_away = !matches!(seen, HeadSeen::New(_));
     let trouble = match seen {
@@ -53,7 +61,7 @@ pub fn looked(
         HeadSeen::Same => {
             effects.push(Effect::Unreadable(None));
             reached(state, &mut effects, now);
-            state.fetch.refused.as_ref().map(|(_, message)| message.clone())
+            state.fetch.refused().map(|(_, message)| message.clone())
         }
         HeadSeen::New(news) => {
             effects.push(Effect::Unreadable(None));
@@ -62,21 +70,21 @@ pub fn looked(
                 Some(suspect) => effects.push(refuse(state, suspect, &news.head.id)),
                 None if kept.is_some() => {
                     // The head is read again as a change from the one that is kept up until then.
-                    state.fetch.refused = None;
-                    state.fetch.next_look = now;
+                    state.fetch.accept();
+                    state.fetch.look_at(now);
                 }
                 None => {
-                    state.fetch.refused = None;
+                    state.fetch.accept();
                     effects.extend(new_head(state, news, now));
                 }
             }
-            state.fetch.refused.as_ref().map(|(_, message)| message.clone())
+            state.fetch.refused().map(|(_, message)| message.clone())
         }
     };
     effects.push(in_the_way(state, trouble, at));
     if let Some(kept) = kept {
         if is_away {
-            state.fetch.is_away = true;
+            state.fetch.keep_mirror();
             effects.push(Effect::Away(true));
         }
         // It was planned before, when all that it waited for was complete.
@@ -87,17 +95,13 @@ pub fn looked(
 
 /// Reports the trouble with reading the repository, and its beginning.
 pub fn in_the_way(state: &mut State, message: Option<String>, at: Timestamp) -> Effect {
-    let known = state.fetch.trouble.take();
-    let words = |message: &String| lasting_words(message);
-    let is_news = message.as_ref().map(words) != known.as_ref().map(|trouble| words(&trouble.message));
-    let since = known.map_or(at, |trouble| trouble.since);
-    state.fetch.trouble = message.clone().map(|message| Trouble { message, since });
-    Effect::RepositoryTrouble { message, is_news }
+    let is_news = state.fetch.note_trouble(message.as_ref(), at);
+    Effect::RepositoryTrouble { trouble: state.fetch.trouble().cloned(), is_news }
 }
 
 /// Rechecks the objects that were left alone, now that the repository has answered.
 fn reached(state: &mut State, effects: &mut Vec<Effect>, now: Instant) {
-    if !std::mem::take(&mut state.fetch.is_away) {
+    if !state.fetch.reached() {
         return;
     }
     effects.push(Effect::Away(false));
@@ -105,7 +109,7 @@ fn reached(state: &mut State, effects: &mut Vec<Effect>, now: Instant) {
     let left: Vec<ObjectKey> = state.desired.keys().filter(|key| !is_well(key)).cloned().collect();
     left.into_iter().for_each(|key| state.drift.recheck_after(key, Duration::ZERO, now));
     if state.settings.prune {
-        state.pruned.search_due = Some(now + DEBOUNCE);
+        state.prune_search.search_at(now + DEBOUNCE);
     }
 }
 
@@ -123,6 +127,6 @@ fn refuse(state: &mut State, suspect: SuspectHead, head: &CommitId) -> Effect {
          many objects may go",
         head.short()
     );
-    state.fetch.refused = Some((head.clone(), message.clone()));
+    state.fetch.refuse(head, message.clone());
     Effect::RefuseHead { head: head.clone(), message }
 }

@@ -10,35 +10,29 @@ use super::drift::DEBOUNCE;
 use super::drift_events::quiet;
 use super::event::Effect;
 use super::known::State;
-use crate::daemon::shared::live::LiveFacts;
+use super::live_objects::LiveChange;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::health::Standing;
-use belay_core::rollout::{Hold, LiveWorkload, Note, Workload, is_complete, is_pod, marks};
+use belay_core::rollout::{Hold, LiveWorkload};
 
-/// The change of a live object since it was seen before.
-pub struct LiveChange {
-    /// True when somebody has taken its hold off.
-    pub is_released: bool,
-    /// True when somebody has asked to leave it alone, or to take it up again.
-    pub is_suspension: bool,
-    /// True when somebody has asked to take it up again.
-    pub is_resumed: bool,
-    /// True when it has become complete.
-    pub is_completed: bool,
+/// Takes the trouble that was found with the pods of workloads.
+pub fn pods_inspected(state: &mut State, found: Vec<(ObjectKey, Option<String>)>) -> Vec<Effect> {
+    found.into_iter().for_each(|(key, wrong)| state.unhealthy.found(&key, wrong));
+    Vec::new()
 }
 
 impl State {
     /// Takes the news that an object is seen. If it is the first of a new object that the repository does not mention, it has
     /// left the repository, or somebody marked it as if it had.
     pub fn search_for_stranger(&mut self, key: &ObjectKey, now: Instant) {
-        if self.settings.prune && !self.live.contains_key(key) && !self.desired.mentions(key) {
-            self.pruned.search_due.get_or_insert_with(|| now + DEBOUNCE);
+        if self.settings.prune && !self.live.has(key) && !self.desired.mentions(key) {
+            self.prune_search.search_by(now + DEBOUNCE);
         }
     }
 
     /// Returns true for an object that may be an orphan that somebody has deleted and made again as it was.
     pub fn may_be_orphan_again(&self, key: &ObjectKey) -> bool {
-        let is_known = self.settings.prune || !self.knows_its_head() || self.live.contains_key(key);
+        let is_known = self.settings.prune || !self.knows_its_head() || self.live.has(key);
         !is_known && !self.desired.mentions(key)
     }
 
@@ -52,12 +46,12 @@ impl State {
         goes_back: impl Fn() -> bool,
         is_lost: impl Fn() -> bool,
     ) -> Option<Hold> {
-        let rollout = self.rollouts.under_way.get(key);
+        let rollout = self.rollouts.under_way(key);
         let is_going_forth = rollout.is_some_and(|rollout| !rollout.keeps_hold) && !goes_back();
         let may_be = !is_going_forth && !is_lost();
-        let before = self.live.get(key)?.hold.as_ref().filter(|_| may_be)?;
+        let before = self.live.hold(key).filter(|_| may_be)?;
         let manifest = self.desired.hash(key)?.to_string();
-        before.keeps(&manifest, self.desired.configuration_of(key).as_deref()).then(|| (**before).clone())
+        before.keeps(&manifest, self.desired.configuration_of(key).as_deref()).then(|| before.clone())
     }
 
     /// Keeps the necessary facts about a live object. `released` is a hold that somebody has taken off it.
@@ -68,56 +62,20 @@ impl State {
         (hold, released): (Option<&Hold>, Option<Hold>),
         now: Instant,
     ) -> LiveChange {
-        // Nobody knows its health before the first observation.
-        let faltered = (!self.rollouts.under_way.contains_key(key)).then_some(now);
-        let facts = self.live.entry(key.clone()).or_insert_with(|| LiveFacts { faltered, ..LiveFacts::default() });
-        let suspended = marks::annotation(live, marks::SUSPEND).is_some();
-        let was_suspended = std::mem::replace(&mut facts.suspended, suspended);
-        let complete = (Workload::of(key).is_some() || is_pod(key)) && is_complete(key, live);
-        let was_complete = std::mem::replace(&mut facts.complete, complete);
-        if was_complete && !complete && !self.rollouts.under_way.contains_key(key) {
-            facts.faltered = Some(now);
-        }
-        if facts.suspended {
-            // Its manifest may change meanwhile.
-            facts.well = None;
-        }
-        let is_released = released.is_some();
-        if is_released {
-            facts.released = released.map(Box::new);
-        }
-        facts.hold = hold.cloned().map(Box::new);
-        facts.note = Note::on(live).map(Box::new);
-        LiveChange {
-            is_released,
-            is_suspension: was_suspended != suspended,
-            is_resumed: was_suspended && !suspended,
-            is_completed: complete && !was_complete,
-        }
+        self.live.note(key, live, (hold, released), self.rollouts.is_under_way(key), now)
     }
 
     /// Searches for objects that have left the repository: a replaced revision may be gone that named one.
     pub fn search_after(&mut self, key: &ObjectKey, change: &LiveChange, now: Instant) {
         let is_resumed = change.is_resumed && !self.desired.mentions(key);
         if self.settings.prune && (change.is_completed || is_resumed) {
-            self.pruned.search_due = Some(now + DEBOUNCE);
+            self.prune_search.search_at(now + DEBOUNCE);
         }
     }
 
     /// Releases the objects that went back with an object whose hold somebody has removed by hand.
     pub fn release_companions(&mut self, key: &ObjectKey, now: Instant) {
-        let went_with: Vec<ObjectKey> = self
-            .live
-            .iter()
-            .filter(|(_, facts)| {
-                facts.hold.as_ref().is_some_and(|hold| hold.with.iter().any(|companion| companion.object == *key))
-            })
-            .map(|(key, _)| key.clone())
-            .collect();
-        for other in went_with {
-            if let Some(facts) = self.live.get_mut(&other) {
-                facts.released.clone_from(&facts.hold);
-            }
+        for other in self.live.release_companions(key) {
             self.drift.recheck_after(other, Duration::ZERO, now);
         }
     }
@@ -125,8 +83,7 @@ impl State {
     /// Takes a live object without a rollout, with its digest. Returns the effects, or `None` if it is not known whether the
     /// object still is as it should be: then it is compared with its manifest.
     pub fn seen_at_rest(&mut self, key: &ObjectKey, digest: u64, now: Instant) -> Option<Vec<Effect>> {
-        let facts = self.live.entry(key.clone()).or_default();
-        facts.seen = Some(digest);
+        let facts = self.live.see(key, digest);
         if facts.suspended || !self.desired.has(key) {
             return Some(Vec::new());
         }
@@ -134,14 +91,11 @@ impl State {
             // Put right again, it is as it was before: a disagreement about it ends all the same.
             return Some(quiet(self, key, now).into_iter().collect());
         }
-        if self.drift.reported.get(key) == Some(&Some(digest)) {
+        if self.drift.is_reported(key, Some(digest)) {
             // Nobody has changed anything since.
             return Some(Vec::new());
         }
-        if self.drift.comparing.insert(key.clone(), digest) == Some(digest) {
-            return Some(Vec::new());
-        }
-        None
+        (!self.drift.begin_comparison(key, digest)).then(Vec::new)
     }
 
     /// Takes those out of what has left that the new head has under another name, and returns both names of each. `namespaced`
@@ -156,8 +110,8 @@ impl State {
             let Some(namespaced) = namespaced(before) else { continue };
             let Some(now) = self.desired.written_as(before, namespaced) else { continue };
             renamed.push((before.clone(), now.clone()));
-            if !namespaced && let Some(facts) = self.live.remove(before) {
-                self.live.insert(now.clone(), facts);
+            if !namespaced {
+                self.live.rename(before, now);
             }
         }
         renamed.iter().for_each(|(before, _)| drop(removed.remove(before)));

@@ -20,7 +20,7 @@ const SCALED: Duration = Duration::from_hours(1);
 impl State {
     /// Notices a hold that `belay undo` left, once.
     pub fn noticed_undo(&self, key: &ObjectKey, live: &Value, hold: &Hold, at: Timestamp) -> Option<ByHand> {
-        let before = self.live.get(key).and_then(|facts| facts.hold.as_deref());
+        let before = self.live.hold(key);
         if hold.manifest.is_empty() || before == Some(hold) {
             return None;
         }
@@ -36,7 +36,7 @@ impl State {
     fn noticed_older_hold(&self, key: &ObjectKey, live: &Value, hold: &Hold, at: Timestamp) -> Option<ByHand> {
         let holds_head = self.desired.hash(key).is_some_and(|hash| hash.to_string() == hold.manifest);
         let in_force = template(live).is_some_and(|present| hold.is_about(present));
-        if !holds_head || !in_force || self.rollouts.under_way.contains_key(key) {
+        if !holds_head || !in_force || self.rollouts.is_under_way(key) {
             return None;
         }
         let by = newest_other_manager(live).unwrap_or_else(|| UNKNOWN_MANAGER.to_owned());
@@ -48,41 +48,32 @@ impl State {
     /// `belay undo` the hold is enough.
     pub fn noticed_rolling_update(&mut self, key: &ObjectKey, live: &Value, now: Instant) -> Option<ByHand> {
         if rolling_update::is_under_way(live) {
-            let digest = digest(live);
-            let known = self.rollouts.rolled_by_others.entry(key.clone()).or_insert((digest, now));
-            if known.0 != digest {
-                *known = (digest, now);
-            }
+            self.rollouts.note_rolled_by_others(key, digest(live), now);
             return None;
         }
-        self.rollouts.rolled_by_others.remove(key);
+        self.rollouts.not_rolled_by_others(key);
         let hand = rolling_update::ByHand::through(live).filter(|hand| !hand.hold_follows)?;
         Some(ByHand::rolled(live, hand))
     }
 
     /// Notices a restart, once its pods are there. Returns its time, as it is written and as it is.
     pub fn noticed_restart(&mut self, key: &ObjectKey, live: &Value) -> Option<(String, Timestamp)> {
-        let written = restarted_at(live)?.to_owned();
-        let facts = self.live.entry(key.clone()).or_default();
-        if facts.restarted.as_ref() == Some(&written) || !is_complete(key, live) {
-            return None;
-        }
-        facts.restarted = Some(written.clone());
-        let since = written.parse().ok()?;
-        Some((written, since))
+        let written = restarted_at(live).filter(|_| is_complete(key, live))?;
+        let is_news = self.live.note_restart(key, written);
+        is_news.then(|| Some((written.to_owned(), written.parse().ok()?)))?
     }
 
     /// Notices that the number of pods has changed, unless an autoscaler did that lately. Returns the numbers before and now.
     pub fn noticed_scaling(&mut self, key: &ObjectKey, live: &Value, now: Instant) -> Option<(i64, i64)> {
         let replicas = live["spec"]["replicas"].as_i64()?;
-        let facts = self.live.entry(key.clone()).or_default();
-        let before = facts.replicas.replace(replicas).filter(|before| *before != replicas)?;
-        let is_recent = facts.scaled.is_some_and(|at| now - at < SCALED);
+        let before = self.live.note_replicas(key, replicas)?;
+        let scaled = self.live.get(key).and_then(|facts| facts.scaled);
+        let is_recent = scaled.is_some_and(|at| now - at < SCALED);
         (!is_recent).then_some((before, replicas))
     }
 
     /// Notes that an autoscaler has changed the number of pods of a workload.
     pub fn scaled_by_autoscaler(&mut self, key: &ObjectKey, now: Instant) {
-        self.live.entry(key.clone()).or_default().scaled = Some(now);
+        self.live.note_scaled(key, now);
     }
 }

@@ -34,7 +34,7 @@ impl State {
             return Err(NoPruning::Off(objects.len()));
         }
         // A repository that is to be read again mentions nothing.
-        let at = self.desired.at.clone().filter(|_| !self.fetch.is_away).ok_or(NoPruning::Unknown)?;
+        let at = self.desired.at.clone().filter(|_| !self.fetch.is_away()).ok_or(NoPruning::Unknown)?;
         let new: BTreeSet<ObjectKey> = objects.keys().cloned().collect();
         let unreadable: Vec<String> = self.desired.unreadable().map(ToString::to_string).collect();
         if !unreadable.is_empty() {
@@ -49,7 +49,7 @@ impl State {
         objects.extend(orphans.filter_map(|key| Some((key.clone(), self.orphan(key.clone(), api_version(key)?)))));
         let trailer = news.and_then(|news| allowed_by_trailer(&news.commits));
         // The head that was planned last, or, before the first plan, the one that was read.
-        let head = self.planning.planned.clone().unwrap_or(at);
+        let head = self.planning.planned().cloned().unwrap_or(at);
         // No commit waits for a search through all kinds.
         let search = if news.is_some() { None } else { self.search() };
         Ok(Candidates { objects, new, trailer, head, search })
@@ -57,18 +57,19 @@ impl State {
 
     /// Returns live objects of this source that the repository does not mention.
     fn orphans(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.live.keys().filter(|key| !self.desired.mentions(key) && !self.rollouts.under_way.contains_key(key))
+        let live = self.live.iter().map(|(key, _)| key);
+        live.filter(|key| !self.desired.mentions(key) && !self.rollouts.is_under_way(key))
     }
 
     fn orphan(&self, key: ObjectKey, api_version: String) -> Candidate {
-        let by = self.rollouts.resumed.get(&key).map(|record| record.commit.clone());
+        let by = self.rollouts.resumed(&key).map(|record| record.commit.clone());
         Candidate { manifest: Manifest::of_nothing_but(key, api_version), by }
     }
 
     /// Returns the objects that were being deleted, for the search among all kinds; `None` if it was done.
     fn search(&self) -> Option<BTreeMap<ObjectKey, CommitId>> {
-        let gone = self.rollouts.resumed.iter().filter(|(key, _)| !self.desired.mentions(key));
-        (!self.pruned.searched).then(|| gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect())
+        let gone = self.rollouts.all_resumed().iter().filter(|(key, _)| !self.desired.mentions(key));
+        (!self.prune_search.is_complete()).then(|| gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect())
     }
 
     /// Returns true when a record that was open at the start is of a deletion that goes on: the new head did not take

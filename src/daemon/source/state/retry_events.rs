@@ -31,13 +31,19 @@ fn tries(state: &mut State, effects: &mut Vec<Effect>, now: Instant) -> Vec<(Rec
             state.retries.put_off(&key, RetryCause::Waits, now);
             continue;
         }
-        let recheck = state.recheck(&key).filter(|_| !state.rollouts.under_way.contains_key(&key));
+        let recheck = state.recheck(&key).filter(|_| !state.rollouts.is_under_way(&key));
         match recheck {
             Some(recheck) => tries.push((recheck, number)),
             None => state.forget_retry(&key, effects),
         }
     }
     tries
+}
+
+/// Tries the objects of the list that `wanted` names at once.
+pub fn retry_at_once(state: &mut State, wanted: impl Fn(&ObjectKey) -> bool, now: Instant) -> Vec<Effect> {
+    state.retries.at_once_where(wanted, now);
+    Vec::new()
 }
 
 /// Takes the result of another try of an object.
@@ -117,7 +123,7 @@ impl State {
     /// one.
     fn definition_is_open(&self, key: &ObjectKey) -> bool {
         let defines = |other: &ObjectKey| is_definition_of(other, key);
-        self.rollouts.under_way.keys().any(defines) || self.rollouts.resumed.keys().any(defines)
+        self.rollouts.has_any(defines)
     }
 }
 

@@ -11,26 +11,17 @@ use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Reason, Record, Trigger};
 
-/// The number of times that a rollout is continued after a panic, before it counts as failed.
-const FAULTS: u32 = 3;
-
 /// Ends the rollouts of a new head's objects that are under way. An unfinished rollout is still judged as the new
 /// head's, if that leaves its template alone.
 pub fn superseded(state: &mut State, by: &BTreeMap<ObjectKey, CommitId>) -> Vec<Effect> {
     for key in by.keys() {
         // It was as its former manifest says.
-        if let Some(facts) = state.live.get_mut(key) {
-            facts.well = None;
-        }
+        state.live.forget_in_sync(key);
     }
     let mut effects = Vec::new();
-    for (key, rollout) in &mut state.rollouts.under_way {
-        let Some(by) = by.get(key) else { continue };
-        rollout.superseded_by = Some(by.clone());
-        if rollout.judged {
-            state.planning.interrupted.insert(key.clone());
-        } else if rollout.scales {
-            state.planning.interrupted_scaling.insert(key.clone());
+    for (key, rollout) in state.rollouts.supersede(by) {
+        if rollout.judged || rollout.scales {
+            state.planning.interrupt(key, rollout.judged);
         }
         effects.push(Effect::Cancel(key.clone()));
     }
@@ -45,7 +36,7 @@ pub fn ended(
     (recorded, took): (Option<Trigger>, Option<Took>),
     now: Instant,
 ) -> Vec<Effect> {
-    let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
+    let Some(rollout) = state.rollouts.end(key) else { return Vec::new() };
     state.drift.overtake(key);
     // A seeming drift may have turned out to be an undo by hand.
     let may_differ = matches!(rollout.trigger, Trigger::Drift(_)) && outcome != Outcome::Complete;
@@ -60,7 +51,7 @@ pub fn ended(
     match outcome {
         // An object whose manifest is held is corrected to its last good revision.
         Outcome::Complete | Outcome::Held => {
-            state.drift.in_vain.remove(key);
+            state.drift.succeeded(key);
             if matches!(trigger, Trigger::Drift(_)) {
                 effects.push(Effect::CountCorrection);
             }
@@ -76,34 +67,31 @@ pub fn ended(
 
 /// Takes the end of a rollout that was cancelled. At shutdown its record stays open, to be taken up.
 pub fn stopped(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
-    let rollout = state.rollouts.under_way.remove(key);
+    let rollout = state.rollouts.end(key);
     let superseded = rollout.and_then(|rollout| Some(Effect::Supersede(rollout.record, rollout.superseded_by?)));
     superseded.into_iter().collect()
 }
 
 /// Takes a panic of belay's own in a rollout: it is continued, and after some times recorded as failed.
 pub fn fault(state: &mut State, key: &ObjectKey, reason: Reason, now: Instant) -> Vec<Effect> {
-    let Some(rollout) = state.rollouts.under_way.remove(key) else { return Vec::new() };
-    let faults = state.rollouts.panics.entry(rollout.record).or_default();
-    *faults = faults.saturating_add(1);
-    if *faults >= FAULTS {
-        state.rollouts.panics.remove(&rollout.record);
+    let Some(rollout) = state.rollouts.end(key) else { return Vec::new() };
+    if state.rollouts.panicked(rollout.record) {
         let (record, outcome) = (rollout.record, Outcome::Failed);
         return vec![Effect::Finish { key: key.clone(), record, outcome, reason }];
     }
     if state.desired.mentions(key) {
         state.drift.recheck_later(key, now);
     } else {
-        state.pruned.searched = false;
-        state.pruned.search_due = Some(now + state.drift.again(key));
+        state.prune_search.search_all_again();
+        state.prune_search.search_at(now + state.drift.again(key));
     }
     vec![Effect::Reopen { record: rollout.record }]
 }
 
 /// Takes the record of a rollout that is continued.
 pub fn reopened(state: &mut State, record: Record) -> Vec<Effect> {
-    if !state.rollouts.under_way.contains_key(&record.object) {
-        state.rollouts.resumed.insert(record.object.clone(), record);
+    if !state.rollouts.is_under_way(&record.object) {
+        state.rollouts.resume(record);
     }
     Vec::new()
 }
@@ -111,7 +99,7 @@ pub fn reopened(state: &mut State, record: Record) -> Vec<Effect> {
 /// Ends the wait of an object that is passed over. A check or a try that began under its record begins nothing: the
 /// record ends.
 pub fn passed_over(state: &mut State, key: &ObjectKey) {
-    state.rollouts.resumed.remove(key);
+    state.rollouts.take_resumed(key);
     state.retries.forget(key);
     state.drift.overtake(key);
 }

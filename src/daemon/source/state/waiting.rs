@@ -33,26 +33,23 @@ impl State {
 
     /// Returns true for an object with a rollout, under way or to be taken up, and for one that is tried again.
     pub fn is_open(&self, key: &ObjectKey) -> bool {
-        let rollouts = &self.rollouts;
-        let is_open = rollouts.under_way.contains_key(key) || rollouts.resumed.contains_key(key);
-        is_open || self.retries.cause(key).is_some()
+        self.rollouts.has(key) || self.retries.cause(key).is_some()
     }
 
     /// Returns the open record of an object that waits, and is not on its way back.
     pub fn waiting_record(&self, key: &ObjectKey) -> Option<Record> {
-        let resumed = self.rollouts.resumed.get(key).filter(|record| record.outcome != Outcome::RollingBack);
-        resumed.filter(|_| self.rollouts.waiting.contains_key(key)).cloned()
+        let resumed = self.rollouts.resumed(key).filter(|record| record.outcome != Outcome::RollingBack);
+        resumed.filter(|_| self.rollouts.waiting(key).is_some()).cloned()
     }
 
     /// Returns the objects that wait no longer because a newer commit has taken their place.
     pub fn superseded_waits(&self) -> Vec<ObjectKey> {
-        let waiting = self.rollouts.waiting.keys();
-        waiting.filter(|key| !self.rollouts.resumed.contains_key(key)).cloned().collect()
+        self.rollouts.superseded_waits()
     }
 
     /// Returns the workloads that get so many free slots.
     pub fn next_for_slots(&self, free: usize) -> Vec<ObjectKey> {
-        self.rollouts.without_slot.iter().take(free).cloned().collect()
+        self.rollouts.next_for_slots(free)
     }
 
     /// Tries an object again whose rollout was given up because it is not served, or because something is missing or is being

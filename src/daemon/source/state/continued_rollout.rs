@@ -1,7 +1,7 @@
 //! A rollout that goes on under a newer commit: one that was under way when a commit came that leaves the pod template alone
 //! is judged on as that commit's. Else a broken template would stay because of a change beside it.
 
-use super::state::State;
+use super::known::State;
 use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::kinds::driver::WorkloadDriver;
 use belay_core::rollout::{PlanStep, Trigger};
@@ -23,8 +23,8 @@ impl State {
         if prepared.live.is_none() || WorkloadDriver::of_object(key).replaces_pods() {
             return false;
         }
-        let known = self.planning.interrupted.contains(key)
-            || self.rollouts.resumed.get(key).is_some_and(|record| record.rolls_out);
+        let known = self.planning.was_interrupted(key)
+            || self.rollouts.resumed(key).is_some_and(|record| record.rolls_out);
         let settled = prepared.live.as_ref().is_some_and(|live| live.settled);
         let was_suspended = prepared.recorded.was_suspended();
         let goes_on = !prepared.recorded.has_ended && !settled;
@@ -32,7 +32,7 @@ impl State {
     }
 
     fn has_hold(&self, prepared: &Prepared) -> bool {
-        self.live.get(&prepared.planned.wanted.key).is_some_and(|facts| facts.hold.is_some())
+        self.live.hold(&prepared.planned.wanted.key).is_some()
     }
 
     /// Returns true when a plan takes the hold off a workload: its manifest is not complete before the workload is.
@@ -45,7 +45,7 @@ impl State {
     fn continues_scaling(&self, prepared: &Prepared) -> bool {
         let key = &prepared.planned.wanted.key;
         let was_scaling = prepared.recorded.applied.as_ref().is_some_and(|baseline| baseline.only_size);
-        self.planning.interrupted_scaling.contains(key) || self.rollouts.resumed.contains_key(key) && was_scaling
+        self.planning.was_scaling_interrupted(key) || self.rollouts.resumed(key).is_some() && was_scaling
     }
 
     /// Returns true when the present template of a workload is judged although nothing of it changes: somebody has
