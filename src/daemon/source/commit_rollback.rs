@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 
-use super::state::Source;
+use super::state::{Event, Source};
 use super::task_result::TaskResult;
 use crate::config::OnFailure;
 use crate::daemon::repository::head_change::Charged;
@@ -49,12 +49,12 @@ impl Source {
         let (context, desired) = (Arc::clone(&self.context), self.desired());
         self.tasks
             .spawn(async move { TaskResult::EndRead(context.read_failed_commit(desired, commit).await.map(Box::new)) });
-        self.state.rollouts().ends_read += 1;
+        self.on(Event::EndInReading);
     }
 
     /// Takes the list of objects that go back with one whose rollout has ended.
     pub fn end_read(&mut self, failed: Option<ServedCommit>) {
-        self.state.rollouts().ends_read = self.state.rollouts().ends_read.saturating_sub(1);
+        self.on(Event::EndRead);
         if let Some(failed) = failed {
             self.take_commit_back(failed);
         }

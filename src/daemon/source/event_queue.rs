@@ -50,7 +50,7 @@ impl Source {
     /// Sends the next one.
     pub fn send_queued_events(&mut self) {
         let Some((QueuedEvent { key, live, commit, .. }, more)) =
-            self.events.take(self.state.rollouts().under_way.is_empty())
+            self.events.take(self.state.rollouts().are_through())
         else {
             return self.told();
         };

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::state::Source;
+use super::state::{Event, Source};
 use super::task_result::TaskResult;
 use crate::daemon::live::external_changes::{is_scaled_by_autoscaler, restarted, scaled};
 use crate::daemon::repository::prepared::Prepared;
@@ -49,17 +49,17 @@ impl Source {
     }
 
     fn happened(&mut self, key: &ObjectKey, change: ByHand) {
-        self.state.rollouts().manual_rollbacks.insert((key.clone(), change.since), change);
+        self.on(Event::ChangedByHand { key: key.clone(), change: Box::new(change) });
         self.write_down_by_hand();
     }
 
     /// Records the changes that were made by hand. Before the first plan there is nothing that it could be a part of.
     pub fn write_down_by_hand(&mut self) {
         let Some(head) = self.state.planning().planned().cloned() else { return };
-        for ((key, since), done) in std::mem::take(&mut self.state.rollouts().manual_rollbacks) {
+        for (key, done) in self.state.take_by_hand() {
             if let Err(error) = self.context.write_down_by_hand(self.state.desired(), &head, &key, &done) {
                 warn!(object = %key, %error, "failed to write down what was done by hand, trying again with the next plan");
-                self.state.rollouts().manual_rollbacks.insert((key, since), done);
+                self.on(Event::ChangedByHand { key, change: Box::new(done) });
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::state::{Effect, Event, NoPruning, Source, Start, not_written_down, on, search_on};
+use super::state::{Effect, Event, NoPruning, Source, Start, on};
 use super::task_result::{CheckResult, TaskResult};
 use crate::daemon::live::recheck::Recheck;
 use crate::daemon::live::reported::named;
@@ -22,6 +22,7 @@ use crate::daemon::repository::prepared::Prepared;
 use crate::daemon::rollout::apply_wave::Ranks;
 use crate::daemon::rollout::prune::{self, PrunePlan};
 use crate::daemon::shared::rollout_slots::RolloutSlot;
+use crate::history::Trouble;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Note, Reason, Record, RecordId, Step, StepKind, Trigger};
 
@@ -77,6 +78,7 @@ impl Source {
             Effect::NoDrift(key) => self.no_drift(&key),
             Effect::ReportDrift { key, served, by, fields } => self.report_drift(&key, served, by, &fields),
             Effect::Disagree { key, dispute } => self.disagree(&key, dispute.as_ref()),
+            Effect::StillDisagree { key, dispute } => drop(self.context.disagree(&key, dispute.as_ref())),
             Effect::CantCorrect { key, fields, reason } => self.context.say_not_corrected(&key, &fields, &reason),
             Effect::Claim(prepared, reason) => self.claim(&prepared, &reason),
             Effect::Adopt { prepared, hold } => self.adopt_rolled(*prepared, hold),
@@ -105,7 +107,7 @@ impl Source {
     /// Publishes another reason of an object that is refused again. Other words each time are told ever later.
     fn still_refused(&mut self, key: &ObjectKey, reason: &Reason) {
         let Some(refused) = self.context.refused_otherwise(key, reason) else { return };
-        if self.state.retries().tells_other_words(key, Instant::now()) {
+        if self.state.tells_other_words(key, Instant::now()) {
             info!(object = %key, %reason, "still refused");
             self.context.note_standing(key, Some(refused));
         }

@@ -44,8 +44,8 @@ impl Source {
 
     /// Watches the workloads of a head that waits, if none was planned before: they are live, and are shown.
     fn watch_awaiting(&mut self) {
-        let awaiting = self.state.planning().awaiting.as_ref().filter(|_| self.state.planning().planned().is_none());
-        let Some((_, news)) = awaiting else { return };
+        let awaiting = self.state.planning().awaiting().filter(|_| self.state.planning().planned().is_none());
+        let Some(news) = awaiting else { return };
         let group =
             |api_version: &str| api_version.split_once('/').map_or_else(String::new, |(group, _)| group.to_owned());
         let mut kinds = news.desired.kinds();
@@ -57,9 +57,9 @@ impl Source {
     pub fn plan_new_head(&mut self, mut news: HeadChange) {
         let head = news.head.id.clone();
         self.context.status.change(|source| set(&mut source.head, Some(head.clone())));
-        self.set_desired(Arc::clone(&news.desired));
-        let live = &self.state.live();
-        self.context.withdraw_old_holds(self.state.desired(), |key| live.get(key)?.hold.as_deref());
+        self.on(Event::HeadTaken(Arc::clone(&news.desired)));
+        let live = self.state.live();
+        self.context.withdraw_old_holds(self.state.desired(), |key| live.hold(key));
         let renamed = self.take_renamed(&mut news.removed);
         let objects = self.desired().keys().count();
         let mut warnings = std::mem::take(&mut news.warnings);
@@ -87,7 +87,7 @@ impl Source {
             desired: self.state.desired(),
             commits: &news.commits,
             is_change: self.state.planning().planned().is_some(),
-            contradicted: &self.state.planning().contradicted,
+            contradicted: self.state.planning().contradicted(),
         };
         self.context.request_readers(&mut requests, changed, config_head);
         self.request_resumed(&mut requests, &news);
@@ -105,7 +105,7 @@ impl Source {
             requests.keys().chain(removed).chain(&renamed).map(|key| (key.clone(), charged(key))).collect();
         let keys: BTreeSet<ObjectKey> = superseded_by.keys().cloned().collect();
         info!(commit = head.short(), objects = keys.len(), "planning");
-        self.forget_retries(&keys);
+        self.on(Event::TriesOver(keys.clone()));
         let ended: Vec<CancellationToken> = self
             .handles
             .iter()
@@ -114,7 +114,7 @@ impl Source {
             .collect();
         self.on(Event::Superseded { by: superseded_by });
         self.plan_task.take().inspect(AbortHandle::abort);
-        self.state.planning().plans += 1;
+        self.on(Event::PlanBegun);
         self.ask_for_kinds();
         let (number, context) = (self.state.planning().newest(), Arc::clone(&self.context));
         let (desired, open) = (Arc::clone(&news.desired), self.state.rollouts().resumed_ids());
@@ -125,7 +125,6 @@ impl Source {
             let plan = make_plan(&context, &desired, requests, prune_candidates, open).await;
             TaskResult::Planned(number, Box::new(FinishedPlan { news, plan }))
         });
-        self.state.planning().running = Some(number);
         self.plan_task = Some(planning);
     }
 
@@ -164,10 +163,8 @@ impl Source {
         contradicted: BTreeMap<ObjectKey, String>,
         head: &Arc<Commit>,
     ) {
-        let before = std::mem::replace(&mut self.state.planning().contradicted, contradicted);
-        let desired = self.desired();
-        for key in before.keys().filter(|key| !self.state.planning().contradicted.contains_key(key) && desired.has(key)) {
-            requests.entry(key.clone()).or_insert_with(|| PlanRequest::read(key, Arc::clone(head)));
+        for key in self.state.contradict(contradicted) {
+            requests.entry(key.clone()).or_insert_with(|| PlanRequest::read(&key, Arc::clone(head)));
         }
     }
 
@@ -176,12 +173,12 @@ impl Source {
     fn request_resumed(&mut self, requests: &mut PlanRequests, news: &HeadChange) {
         let head = &news.head.id;
         let resumed: Vec<(ObjectKey, Record)> =
-            self.state.rollouts().resumed.iter().map(|(key, record)| (key.clone(), record.clone())).collect();
+            self.state.rollouts().all_resumed().iter().map(|(key, record)| (key.clone(), record.clone())).collect();
         let mut ended: BTreeSet<ObjectKey> = BTreeSet::new();
         for (key, record) in resumed {
-            if let Some(message) = self.state.planning().contradicted.get(&key) {
+            if let Some(message) = self.state.planning().contradicted().get(&key) {
                 let reason = Reason::new(ReasonCode::InvalidManifest, message.clone());
-                self.state.rollouts().resumed.remove(&key);
+                self.state.take_resumed(&key);
                 self.finish(record.id, Outcome::Rejected, Some(&reason));
                 ended.insert(key);
                 continue;
@@ -195,14 +192,14 @@ impl Source {
             }
             let same = self.desired().hash(&key).is_some_and(|hash| Some(hash.to_string()) == record.manifest_hash);
             if !same || requests.contains_key(&key) && record.commit != *head {
-                self.state.rollouts().resumed.remove(&key);
+                self.state.take_resumed(&key);
                 let by = requests.get(&key).and_then(PlanRequest::charged_to).unwrap_or(head);
                 self.supersede(record.id, Some(by));
                 ended.insert(key.clone());
                 if record.rolls_out {
-                    self.state.planning().interrupted.insert(key);
+                    self.on(Event::Interrupted { key, is_judged: true });
                 } else if self.context.was_scaling(&record) {
-                    self.state.planning().interrupted_scaling.insert(key);
+                    self.on(Event::Interrupted { key, is_judged: false });
                 }
                 continue;
             }
@@ -214,14 +211,7 @@ impl Source {
             requests.insert(key, PlanRequest::recorded(&record, manifest));
         }
         // A try under one of these records may be under way: its result counts no more.
-        self.forget_retries(&ended);
-    }
-
-    /// Tries objects no more that the new head plans.
-    fn forget_retries(&mut self, keys: &BTreeSet<ObjectKey>) {
-        let mut effects = Vec::new();
-        keys.iter().for_each(|key| self.state.forget_retry(key, &mut effects));
-        effects.into_iter().for_each(|effect| self.perform(effect));
+        self.on(Event::TriesOver(ended));
     }
 
     /// Requests the objects whose hold is released: a ConfigMap or Secret that the held template names has changed in
@@ -233,7 +223,7 @@ impl Source {
         }
         let desired = self.desired();
         let hash = |key: &ObjectKey| desired.hash(key).map(|hash| hash.to_string());
-        for (key, facts) in &self.state.live() {
+        for (key, facts) in self.state.live().iter() {
             let Some(hold) = facts.hold.as_ref().filter(|_| !requests.contains_key(key)) else { continue };
             if hash(key).as_ref() != Some(&hold.manifest) {
                 continue;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::state::{Completion, Recorded, Rollouts, Source};
+use super::state::{Completion, Recorded, Source};
 use super::task_result::TaskResult;
 use crate::allocator;
 use crate::daemon::publish::obstacle::Obstacle;
@@ -26,34 +26,31 @@ impl Source {
     /// Publishes whether everything that the head says is through.
     pub fn publish_settled(&mut self) {
         let is_looking = self.state.fetch().is_looking();
-        let idle = !self.state.drift().checking
-            && self.state.drift().comparing.is_empty()
+        let idle = self.state.drift().is_idle()
             && !self.state.planning().is_running()
-            && self.state.rollouts().under_way.is_empty()
-            && self.state.rollouts().ends_read == 0
+            && self.state.rollouts().are_idle()
             && !self.state.retries().waits_briefly(Instant::now())
             && !self.state.awaits_search(Instant::now());
         let through = self.state.planning().planned().is_some()
-            && self.state.planning().planned == self.desired().at
-            && self.state.planning().awaiting.is_none()
-            && !self.state.planning().reads_again
-            && self.state.drift().recheck.is_empty()
+            && self.state.planning().planned() == self.state.desired().at.as_ref()
+            && self.state.planning().awaiting().is_none()
+            && !self.state.planning().reads_again()
+            && !self.state.drift().has_rechecks()
             && !self.fetching.repository.units.are_late()
             // Changes made while no daemon ran are in the first list of each kind.
             && self.watches.are_listed();
-        let quiet = idle && through && self.state.rollouts().resumed.is_empty() && !self.state.fetch().is_away;
+        let quiet = idle && through && self.state.rollouts().all_resumed().is_empty() && !self.state.fetch().is_away();
         let settled = quiet && !is_looking;
         if !settled && !is_looking {
             // Work has begun: the earlier finding does not count any more.
             self.completion.judged = None;
         }
-        if self.state.rollouts.under_way.is_empty() {
+        if self.state.rollouts().are_through() {
             self.completion.give_back_later(Instant::now());
         }
         let complete = self.complete(settled);
         let unhealthy = self.state.unhealthy_at_rest();
-        let Rollouts { under_way, waiting, ends_read, .. } = &self.state.rollouts();
-        let open = under_way.len() + waiting.len() + ends_read;
+        let open = self.state.rollouts().open();
         self.context.status.change(|source| {
             // A look at the repository changes nothing before it finds something.
             let settled = settled || quiet && source.settled;
@@ -82,7 +79,7 @@ impl Source {
 
     /// Returns the time of the fetch whose head is live and complete, if anybody waits for that.
     fn complete(&mut self, settled: bool) -> Option<Timestamp> {
-        let looked = self.state.fetch().looked.filter(|_| settled && self.completion.asked.is_awaited())?;
+        let looked = self.state.fetch().looked().filter(|_| settled && self.completion.asked.is_awaited())?;
         if self.completion.judged.is_none_or(|(at, _)| at != looked) {
             self.completion.judged = Some((looked, self.is_well()));
         }
@@ -106,7 +103,7 @@ impl Source {
         let holds = |source: &SourceStatus| source.held.keys().any(|key| desired.has(key));
         // The newest record of a held object may be a correction.
         let is_held = self.context.status.read(holds).unwrap_or_default();
-        self.state.fetch().refused.is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
+        self.state.fetch().refused().is_none() && !desired.has_complaints() && !is_held && !objects.iter().any(still)
     }
 }
 

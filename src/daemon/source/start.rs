@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use super::record_ends::{RecordEnd, end_of, superseded_by};
-use super::state::{RetryCause, Rollout, RolloutHandle, Source, search_on};
+use super::state::{Event, Rollout, RolloutHandle, Source};
 use super::task_result::{FinishedPlan, HeadPlan, PlanRecord, TaskResult};
 use crate::daemon::planning::refused::is_tried_again;
 use crate::daemon::publish::obstacle::Obstacle;
@@ -44,7 +44,7 @@ impl Source {
     /// Writes a plan into the history, beside the loop. Nothing of it is begun before.
     pub fn record_plan(&mut self, finished: FinishedPlan) {
         let FinishedPlan { news, plan: HeadPlan { mut prepared, unread, .. } } = finished;
-        for record in unread.iter().filter_map(|key| self.state.rollouts().resumed.remove(key)).collect::<Vec<_>>() {
+        for record in unread.iter().filter_map(|key| self.state.take_resumed(key)).collect::<Vec<_>>() {
             self.supersede(record.id, Some(&news.head.id));
         }
         let mut records = self.context.rejections(self.state.desired(), &news);
@@ -53,7 +53,7 @@ impl Source {
             self.state.note_continued(prepared);
             prepared.resume(self.state.rollouts().resumed(&prepared.planned.wanted.key));
         }
-        let resumed = &self.state.rollouts().resumed;
+        let resumed = self.state.rollouts().all_resumed();
         let known: Vec<Prepared> =
             prepared.extract_if(.., |prepared| resumed.contains_key(&prepared.planned.wanted.key)).collect();
         let new = prepared;
@@ -101,7 +101,7 @@ impl Source {
                 self.context.mend(&error);
             }
         }
-        self.forget_head();
+        self.on(Event::PlanDropped);
     }
 
     /// Begins a recorded plan.
@@ -113,8 +113,7 @@ impl Source {
         self.pin(&records);
         self.context.status.change(|source| set(&mut source.planned, Some(news.head.id.clone())));
         self.context.status.trouble(&Obstacle::Belay, None);
-        let rollouts = &self.state.rollouts();
-        let is_open = |key: &ObjectKey| rollouts.is_under_way(key) || rollouts.resumed.contains_key(key);
+        let is_open = |key: &ObjectKey| self.state.rollouts().has(key);
         self.context.forget_what_left(self.state.desired(), is_open);
         self.context.follow_moved_manifests(self.state.desired());
         let at_once = ids.iter().zip(&records).take(ended).enumerate().map(|(index, (id, record))| {
@@ -131,13 +130,13 @@ impl Source {
         let mut begun: Vec<Begun> =
             ids.into_iter().skip(ended).zip(new).map(|(id, prepared)| (id, None, Box::new(prepared))).collect();
         for prepared in known {
-            if let Some(record) = self.state.rollouts().resumed.remove(&prepared.planned.wanted.key) {
+            if let Some(record) = self.state.take_resumed(&prepared.planned.wanted.key) {
                 begun.push((record.id, Some(Box::new(record)), Box::new(prepared)));
             }
         }
         self.begin(begun);
         self.watch_deferred_when_applied();
-        search_on(&mut self.state, Instant::now());
+        self.on(Event::SearchLeft);
         self.write_down_by_hand();
         self.finish_commit_rollbacks();
     }
@@ -169,10 +168,7 @@ impl Source {
             .collect();
         for (_, _, prepared) in &begun {
             let key = &prepared.planned.wanted.key;
-            self.state.rollouts().without_slot.remove(key);
-            if let Some(digest) = prepared.digest {
-                self.state.live().entry(key.clone()).or_default().well = Some(digest);
-            }
+            self.on(Event::Scheduled { key: key.clone(), digest: prepared.digest });
             if !matches!(prepared.planned.step, PlanStep::Apply(_) | PlanStep::Wait(_)) {
                 self.stop_waiting(key);
             }
@@ -255,7 +251,7 @@ impl Source {
                     warn!(object = %wanted.key, %reason, "rejected");
                     self.claim(prepared, reason);
                     if is_tried_again(reason) {
-                        self.state.retries().put_off(&wanted.key, RetryCause::Refused, Instant::now());
+                        self.on(Event::Refused(wanted.key.clone()));
                     }
                 }
                 _ => {}
@@ -300,7 +296,7 @@ impl Source {
         });
         let ended = CancellationToken::new();
         let rollout = Rollout { record, trigger, judged, scales, keeps_hold, superseded_by: None };
-        self.state.rollouts().under_way.insert(key.clone(), rollout);
+        self.on(Event::UnderWay { key: key.clone(), rollout: Box::new(rollout) });
         self.handles.insert(key.clone(), RolloutHandle { cancel, ended, live: send, give_up });
         let context = Arc::clone(&self.context);
         self.tasks.spawn(async move {

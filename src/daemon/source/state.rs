@@ -51,12 +51,10 @@ mod tests;
 mod unhealthy_workloads;
 mod waiting;
 
-pub use drift_events::found_in_sync;
 pub use event::{Effect, Event, HeadSeen, Start, WorkBefore};
 pub use known::{Settings, State};
 pub use on::on;
 pub use pruning::NoPruning;
-pub use retries::RetryCause;
 pub use retry_events::{cause_of, is_definition_of};
 pub use rollouts::Rollout;
 pub use waiting::{end_of_wait, is_too_long};

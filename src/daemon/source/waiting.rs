@@ -2,12 +2,11 @@
 //! missing or not served. They are begun when their turn comes, and passed over when that does not come.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
-use super::state::{RetryCause, Source, cause_of, end_of_wait, is_too_long, passed_over};
+use super::state::{Event, Source, cause_of, end_of_wait, is_too_long};
 use crate::daemon::planning::plan_parts::is_definition;
 use crate::daemon::publish::status::{SourceStatus, UnderWay, put_or_remove};
 use crate::daemon::repository::prepared::Prepared;
@@ -38,22 +37,22 @@ impl Source {
         if record.outcome != Outcome::RollingBack {
             record.outcome = Outcome::Waiting;
         }
-        self.state.rollouts().resumed.insert(record.object.clone(), record.clone());
+        self.on(Event::Waits(Box::new(record.clone())));
         self.tell_waiting(&record, message);
     }
 
     fn tell_waiting(&mut self, record: &Record, message: String) {
         let Record { id, object: key, commit, outcome, .. } = record;
-        let told = self.state.rollouts().waiting.get(key);
+        let told = self.state.rollouts().waiting(key);
         if told == Some(&message) {
             return;
         }
         let is_of_it = |source: &SourceStatus| source.under_way.get(key).is_some_and(|told| told.commit == *commit);
         let is_of_it = told.is_some() && self.context.status.read(is_of_it).unwrap_or_default();
-        if is_of_it && !self.state.retries().tells_other_words(key, Instant::now()) {
+        if is_of_it && !self.state.tells_other_words(key, Instant::now()) {
             return;
         }
-        self.state.rollouts().waiting.insert(key.clone(), message.clone());
+        self.on(Event::WaitTold { key: key.clone(), message: message.clone() });
         info!(object = %key, message, "waits");
         let step = Step { at: self.context.clock.now(), kind: StepKind::Waiting, detail: message.clone() };
         let update = Update { outcome: Some(*outcome), steps: vec![step], ..Update::default() };
@@ -84,8 +83,7 @@ impl Source {
 
     /// Forgets that an object waits.
     pub fn stop_waiting(&mut self, key: &ObjectKey) {
-        self.state.rollouts().without_slot.remove(key);
-        if self.state.rollouts().waiting.remove(key).is_some() {
+        if self.state.stop_waiting(key) {
             self.context.status.change(|source| source.under_way.remove(key).is_some());
         }
     }
@@ -101,13 +99,13 @@ impl Source {
             let gate = self.gate_of(&after, &BTreeSet::new());
             let object = &after.object;
             match (self.state.waiting_record(object), gate) {
-                (Some(_), Gate::Open) => self.recheck_after(object.clone(), Duration::ZERO),
+                (Some(_), Gate::Open) => self.on(Event::MayDiffer(object.clone())),
                 (Some(record), Gate::Shut(message)) => self.tell_waiting(&record, message),
                 (Some(record), Gate::Skip(reason)) => {
-                    passed_over(&mut self.state, object);
+                    self.on(Event::PassedOver(object.clone()));
                     self.skip(object, record.id, &reason);
                 }
-                (None, Gate::Open) if self.was_skipped(object) => self.recheck_after(object.clone(), Duration::ZERO),
+                (None, Gate::Open) if self.was_skipped(object) => self.on(Event::MayDiffer(object.clone())),
                 (None, _) => {}
             }
         }
@@ -136,7 +134,7 @@ impl Source {
         match self.context.rollout_slots.take() {
             Err(_) if prepared.is_interrupted() => Ok(RolloutSlot::uncounted()),
             Err(message) => {
-                self.state.rollouts().without_slot.insert(key.clone());
+                self.on(Event::NoSlot(key.clone()));
                 Err(message)
             }
             slot => slot,
@@ -147,7 +145,7 @@ impl Source {
     /// becomes free.
     pub fn fill_slots(&mut self) {
         let next = self.state.next_for_slots(self.context.rollout_slots.free());
-        next.into_iter().for_each(|key| self.recheck_after(key, Duration::ZERO));
+        next.into_iter().for_each(|key| self.on(Event::MayDiffer(key)));
     }
 
     /// Tries the objects of a definition at once, when it has changed, or is not going to.
@@ -165,9 +163,8 @@ impl Source {
     /// can't serve now: it is tried again by itself, under the same record. Only a missing right is waited for without a
     /// limit; everything else is given up after `outage_timeout`, and tried again all the same, under another record.
     pub fn wait_for(&mut self, id: RecordId, earlier: Option<Record>, planned: &Planned, reason: &Reason) {
-        let (key, now) = (planned.wanted.key.clone(), Instant::now());
-        let cause = cause_of(reason);
-        let waited = self.state.retries().put_off(&key, cause, now);
+        let (key, cause) = (planned.wanted.key.clone(), cause_of(reason));
+        let waited = self.state.put_off_waiting(&key, cause, Instant::now());
         if reason.code == ReasonCode::Missing {
             self.watch_for_missing([key.clone()].into());
         }
@@ -181,7 +178,7 @@ impl Source {
         let going_back = earlier.filter(|record| record.outcome == Outcome::RollingBack);
         let (outcome, reason) = end_of_wait(reason, going_back.map(|record| record.reason));
         self.finish(id, outcome, Some(&reason));
-        self.state.retries().put_off(&key, RetryCause::Refused, now);
+        self.on(Event::Refused(key.clone()));
         self.recheck_dependents(&key);
     }
 }

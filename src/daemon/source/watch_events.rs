@@ -1,13 +1,12 @@
 //! Takes the watches' events about live objects: which facts stay, and how the state changes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::state::{Event, Source, found_in_sync};
+use super::state::{Event, Source};
 use super::task_result::TaskResult;
 use crate::cluster::{ClusterError, Seen, Served};
 use crate::daemon::live::in_sync::LiveText;
@@ -124,8 +123,7 @@ impl Source {
             self.context.note_suspension(self.state.desired(), planned, key, live);
         }
         if change.is_resumed {
-            // It was told before that it differs; from here on that is put right.
-            self.state.drift().reported.remove(key);
+            self.on(Event::SuspensionOver(key.clone()));
             self.take_up_revisions(key, live);
             self.resumed(key);
         }
@@ -203,10 +201,7 @@ impl Source {
         well: Option<InSync>,
     ) {
         match well.filter(|well| self.context.is_still_in_sync(self.state.desired(), key, live, well)) {
-            Some(well) => {
-                let effects = found_in_sync(&mut self.state, key.clone(), well.digest, Instant::now());
-                effects.into_iter().for_each(|effect| self.perform(effect));
-            }
+            Some(well) => self.on(Event::InSync { key: key.clone(), digest: well.digest }),
             None => self.look_at(key, live, text.into()),
         }
     }
@@ -230,7 +225,7 @@ impl Source {
     /// Compares a finished object that no watch has reported, when it is seen.
     pub fn compare_when_seen(&mut self, key: &ObjectKey, well: Option<InSync>) {
         if !self.watches.deferred.has(&key.group, &key.kind) {
-            self.recheck_after(key.clone(), Duration::ZERO);
+            self.on(Event::MayDiffer(key.clone()));
         } else if let Some(well) = well {
             self.watches.deferred.through.insert(key.clone(), well);
         }

@@ -218,8 +218,26 @@ pub fn disturbed(state: &mut State, key: &ObjectKey, dispute: &Dispute, now: Ins
     vec![Effect::Disagree { key: key.clone(), dispute: state.disputes.about(key, now) }]
 }
 
+/// Takes the news that kinds may be left that could not be searched.
+pub fn search_left(state: &mut State, now: Instant) -> Vec<Effect> {
+    search_on(state, now);
+    Vec::new()
+}
+
+/// Checks an object that may not be as it should be.
+pub fn may_differ(state: &mut State, key: ObjectKey, now: Instant) -> Vec<Effect> {
+    state.drift.recheck_after(key, Duration::ZERO, now);
+    Vec::new()
+}
+
+/// Takes up an object that was left alone: it was told before that it differs; from here on that is put right.
+pub fn suspension_over(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
+    state.drift.forget_report(key);
+    Vec::new()
+}
+
 /// Schedules another search of the kinds that could not be searched.
-pub fn search_on(state: &mut State, now: Instant) {
+fn search_on(state: &mut State, now: Instant) {
     if state.settings.prune {
         state.prune_search.search_on(now);
     }

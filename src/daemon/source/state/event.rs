@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::rollouts::Rollout;
 use crate::cluster::Served;
 use crate::daemon::live::recheck::Recheck;
 use crate::daemon::publish::dispute::Dispute;
 use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::repository::prepared::Prepared;
+use crate::daemon::rollout::rollback::manual_rollback::ByHand;
 use crate::daemon::source::task_result::{FinishedPlan, PlanRecord};
 use crate::history::{NotedDispute, Trouble};
 use crate::telemetry::Took;
@@ -49,6 +51,19 @@ pub enum Event {
     Planned { number: u64, plan: Box<FinishedPlan> },
     /// A plan was written down, or could not be; whether that history is lost since.
     PlanRecorded { record: Box<PlanRecord>, is_lost: bool },
+    /// A new head has this content: it is taken up, and planned.
+    HeadTaken(Arc<DesiredState>),
+    /// The plan of a new head is begun.
+    PlanBegun,
+    /// A plan is dropped that nobody begins: the repository is read again.
+    PlanDropped,
+    /// Kinds may be left that could not be searched for a plan.
+    SearchLeft,
+    /// A new head plans these objects, or their records have ended: no try of them counts any more.
+    TriesOver(BTreeSet<ObjectKey>),
+    /// The rollout of an object from before belay stopped is given up for the next plan: one that is judged, or one that only
+    /// changes the number of pods.
+    Interrupted { key: ObjectKey, is_judged: bool },
     /// A new head is planned, to which the rollouts under way for these objects give way.
     Superseded { by: BTreeMap<ObjectKey, CommitId> },
     /// It may be time to compare objects.
@@ -70,6 +85,32 @@ pub enum Event {
     Retried { key: ObjectKey, number: u64, prepared: Option<Box<Prepared>> },
     /// A rollout that was to begin without a new head is recorded.
     Begun { key: ObjectKey },
+    /// A recorded rollout is begun, put off or left; with the digest of its object, if that is as it should be.
+    Scheduled { key: ObjectKey, digest: Option<u64> },
+    /// The rollout of an object is under way.
+    UnderWay { key: ObjectKey, rollout: Box<Rollout> },
+    /// A planned object waits under this record.
+    Waits(Box<Record>),
+    /// This is told of a planned object that waits.
+    WaitTold { key: ObjectKey, message: String },
+    /// No slot of `max_rollouts` is free for an object.
+    NoSlot(ObjectKey),
+    /// The dependency of an object that waits is not coming.
+    PassedOver(ObjectKey),
+    /// An object was refused, or was waited for in vain.
+    Refused(ObjectKey),
+    /// It is being read if others go back with a rollout that has ended.
+    EndInReading,
+    /// That was read.
+    EndRead,
+    /// Somebody has changed an object by hand, which is not recorded yet.
+    ChangedByHand { key: ObjectKey, change: Box<ByHand> },
+    /// Somebody has asked to take an object up again that was left alone.
+    SuspensionOver(ObjectKey),
+    /// An object may not be as it should be.
+    MayDiffer(ObjectKey),
+    /// A live object with this digest is as in the head.
+    InSync { key: ObjectKey, digest: u64 },
     /// A live object with this digest was compared with its manifest.
     Compared { key: ObjectKey, digest: u64, in_sync: bool },
     /// The watch has reported all objects of a kind.
@@ -143,6 +184,8 @@ pub enum Effect {
     ReportDrift { key: ObjectKey, served: Option<Served>, by: String, fields: Vec<ForeignField> },
     /// Says that somebody else and belay disagree about an object, or, with `None`, that they no longer do.
     Disagree { key: ObjectKey, dispute: Option<Dispute> },
+    /// Publishes a disagreement from before belay stopped; it was told of then.
+    StillDisagree { key: ObjectKey, dispute: Option<Dispute> },
     /// Reports why an object that differs can't be corrected.
     CantCorrect { key: ObjectKey, fields: Vec<ForeignField>, reason: Reason },
     /// Tells the source that has an object that this one claims it too.

@@ -72,6 +72,11 @@ impl State {
         (!is_recent).then_some((before, replicas))
     }
 
+    /// Takes the changes by hand that are not recorded yet.
+    pub fn take_by_hand(&mut self) -> Vec<(ObjectKey, ByHand)> {
+        self.rollouts.take_by_hand()
+    }
+
     /// Notes that an autoscaler has changed the number of pods of a workload.
     pub fn scaled_by_autoscaler(&mut self, key: &ObjectKey, now: Instant) {
         self.live.note_scaled(key, now);

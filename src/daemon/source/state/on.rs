@@ -4,15 +4,21 @@
 use tokio::time::Instant;
 
 use super::corrections::not_written_down;
-use super::drift_events::{begun, checked, compared, disturbed, gone, listed, looked_for, rescaled, search_put_off};
+use super::drift_events::{
+    begun, checked, compared, disturbed, found_in_sync, gone, listed, looked_for, may_differ, rescaled, search_left,
+    search_put_off, suspension_over,
+};
 use super::event::{Effect, Event};
 use super::fetch_events::{look, look_asked, looked, pushed};
-use super::forgotten::{history_lost, look_overtaken, panicked};
+use super::forgotten::{forget_head, history_lost, look_overtaken, panicked};
 use super::known::State;
 use super::live_events::pods_inspected;
-use super::plan_events::{awaited, claimed, plan_recorded, planned};
-use super::retry_events::{due, retried, retry_at_once};
-use super::rollout_events::{ended, fault, reopened, stopped, superseded};
+use super::plan_events::{awaited, claimed, head_taken, plan_begun, plan_recorded, planned};
+use super::retry_events::{due, refused, retried, retry_at_once, tries_over};
+use super::rollout_events::{
+    changed_by_hand, end_in_reading, end_read, ended, fault, interrupted, no_slot, passed_over, reopened, scheduled,
+    stopped, superseded, under_way, wait_told, waits,
+};
 use super::startup;
 
 /// Decides about an event.
@@ -32,6 +38,12 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
         Event::Awaited(number, let_through) => awaited(state, number, let_through, now),
         Event::Planned { number, plan } => planned(state, number, plan),
         Event::PlanRecorded { record, is_lost } => plan_recorded(state, record, is_lost, now),
+        Event::HeadTaken(desired) => head_taken(state, desired),
+        Event::PlanBegun => plan_begun(state),
+        Event::PlanDropped => forget_head(state),
+        Event::SearchLeft => search_left(state, now),
+        Event::TriesOver(keys) => tries_over(state, &keys),
+        Event::Interrupted { key, is_judged } => interrupted(state, &key, is_judged),
         Event::Superseded { by } => superseded(state, &by),
         Event::Due => due(state, now),
         Event::SearchPutOff => search_put_off(state, now),
@@ -42,6 +54,19 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
         Event::Searched { plan, prepared, searched } => looked_for(state, plan, prepared, searched, now),
         Event::Retried { key, number, prepared } => retried(state, &key, number, prepared, now),
         Event::Begun { key } => begun(state, &key),
+        Event::Scheduled { key, digest } => scheduled(state, &key, digest),
+        Event::UnderWay { key, rollout } => under_way(state, key, *rollout),
+        Event::Waits(record) => waits(state, *record),
+        Event::WaitTold { key, message } => wait_told(state, key, message),
+        Event::NoSlot(key) => no_slot(state, key),
+        Event::PassedOver(key) => passed_over(state, &key),
+        Event::Refused(key) => refused(state, &key, now),
+        Event::EndInReading => end_in_reading(state),
+        Event::EndRead => end_read(state),
+        Event::ChangedByHand { key, change } => changed_by_hand(state, key, *change),
+        Event::SuspensionOver(key) => suspension_over(state, &key),
+        Event::MayDiffer(key) => may_differ(state, key, now),
+        Event::InSync { key, digest } => found_in_sync(state, key, digest, now),
         Event::Compared { key, digest, in_sync } => compared(state, key, digest, in_sync, now),
         Event::Listed { group, kind } => listed(state, &group, &kind, now),
         Event::Gone(key) => gone(state, key, now),

@@ -1,12 +1,14 @@
 //! Events about heads and their plans: which plan takes the place of which. A plan that is being made gives way to a
 //! newer head; one that is being recorded is begun first, for a recorded plan must not be lost.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::event::Effect;
 use super::known::State;
+use crate::daemon::repository::desired_state::DesiredState;
 use crate::daemon::repository::head_change::HeadChange;
 use crate::daemon::source::task_result::{FinishedPlan, PlanRecord};
 use belay_core::manifest::ObjectKey;
@@ -54,6 +56,18 @@ pub fn planned(state: &mut State, number: u64, plan: Box<FinishedPlan>) -> Vec<E
     vec![Effect::RecordPlan(plan)]
 }
 
+/// Puts the content of a new head in the place of the one before.
+pub fn head_taken(state: &mut State, desired: Arc<DesiredState>) -> Vec<Effect> {
+    state.desired = Arc::clone(&desired);
+    vec![Effect::PublishDesired(desired)]
+}
+
+/// Takes the news that a plan is begun. One that is being made for an older head is given up.
+pub fn plan_begun(state: &mut State) -> Vec<Effect> {
+    state.planning.begin();
+    Vec::new()
+}
+
 /// Notes that this source claims an object of another one.
 pub fn claimed(state: &mut State, owner: String, key: ObjectKey) -> Vec<Effect> {
     state.planning.claim(owner, key);
@@ -79,4 +93,18 @@ pub fn plan_recorded(state: &mut State, record: Box<PlanRecord>, is_lost: bool, 
         state.fetch.look_soon(now);
     }
     vec![Effect::BeginPlan(record)]
+}
+
+impl State {
+    /// Gives up the claims to objects that the head has no manifest of any more. Returns them, each with the other source.
+    pub fn give_claims_up(&mut self) -> Vec<(String, ObjectKey)> {
+        self.planning.give_claims_up(|key| self.desired.mentions(key))
+    }
+
+    /// Notes the objects whose manifests the head contradicts elsewhere. Returns those that it contradicts no more, and still
+    /// has.
+    pub fn contradict(&mut self, contradicted: BTreeMap<ObjectKey, String>) -> Vec<ObjectKey> {
+        let before = self.planning.contradict(contradicted).into_iter();
+        before.filter(|key| self.desired.has(key)).collect()
+    }
 }

@@ -1,5 +1,7 @@
 //! Events about objects that are tried again by themselves.
 
+use std::collections::BTreeSet;
+
 use tokio::time::Instant;
 
 use super::drift_events::{look_into, take_up};
@@ -43,6 +45,19 @@ fn tries(state: &mut State, effects: &mut Vec<Effect>, now: Instant) -> Vec<(Rec
 /// Tries the objects of the list that `wanted` names at once.
 pub fn retry_at_once(state: &mut State, wanted: impl Fn(&ObjectKey) -> bool, now: Instant) -> Vec<Effect> {
     state.retries.at_once_where(wanted, now);
+    Vec::new()
+}
+
+/// Tries objects no more, and takes back what was said of the tries.
+pub fn tries_over(state: &mut State, keys: &BTreeSet<ObjectKey>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    keys.iter().for_each(|key| state.forget_retry(key, &mut effects));
+    effects
+}
+
+/// Tries an object later that was refused, or was waited for in vain.
+pub fn refused(state: &mut State, key: &ObjectKey, now: Instant) -> Vec<Effect> {
+    state.retries.put_off(key, RetryCause::Refused, now);
     Vec::new()
 }
 

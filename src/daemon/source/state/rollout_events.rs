@@ -7,6 +7,8 @@ use tokio::time::Instant;
 use super::event::Effect;
 use super::known::State;
 use super::retries::RetryCause;
+use super::rollouts::Rollout;
+use crate::daemon::rollout::rollback::manual_rollback::ByHand;
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{CommitId, Outcome, Reason, Record, Trigger};
@@ -98,8 +100,73 @@ pub fn reopened(state: &mut State, record: Record) -> Vec<Effect> {
 
 /// Ends the wait of an object that is passed over. A check or a try that began under its record begins nothing: the
 /// record ends.
-pub fn passed_over(state: &mut State, key: &ObjectKey) {
+pub fn passed_over(state: &mut State, key: &ObjectKey) -> Vec<Effect> {
     state.rollouts.take_resumed(key);
     state.retries.forget(key);
     state.drift.overtake(key);
+    Vec::new()
+}
+
+/// Gives the rollout of an object from before belay stopped up for the next plan.
+pub fn interrupted(state: &mut State, key: &ObjectKey, is_judged: bool) -> Vec<Effect> {
+    state.planning.interrupt(key, is_judged);
+    Vec::new()
+}
+
+/// Takes a recorded rollout that is begun, put off or left.
+pub fn scheduled(state: &mut State, key: &ObjectKey, digest: Option<u64>) -> Vec<Effect> {
+    state.rollouts.forget_slot(key);
+    if let Some(digest) = digest {
+        state.live.note_in_sync(key, digest);
+    }
+    Vec::new()
+}
+
+/// Notes that the rollout of an object is under way.
+pub fn under_way(state: &mut State, key: ObjectKey, rollout: Rollout) -> Vec<Effect> {
+    state.rollouts.begin(key, rollout);
+    Vec::new()
+}
+
+/// Keeps the record of a planned object that waits: it is taken up again under that.
+pub fn waits(state: &mut State, record: Record) -> Vec<Effect> {
+    state.rollouts.resume(record);
+    Vec::new()
+}
+
+/// Notes the message about a planned object that waits.
+pub fn wait_told(state: &mut State, key: ObjectKey, message: String) -> Vec<Effect> {
+    state.rollouts.wait(key, message);
+    Vec::new()
+}
+
+/// Notes that an object waits for a slot of `max_rollouts`.
+pub fn no_slot(state: &mut State, key: ObjectKey) -> Vec<Effect> {
+    state.rollouts.wait_for_slot(key);
+    Vec::new()
+}
+
+/// Notes that it is read if others go back with a rollout that has ended.
+pub fn end_in_reading(state: &mut State) -> Vec<Effect> {
+    state.rollouts.read_end();
+    Vec::new()
+}
+
+/// Notes that this was read.
+pub fn end_read(state: &mut State) -> Vec<Effect> {
+    state.rollouts.end_is_read();
+    Vec::new()
+}
+
+/// Keeps a change by hand until it is recorded.
+pub fn changed_by_hand(state: &mut State, key: ObjectKey, change: ByHand) -> Vec<Effect> {
+    state.rollouts.note_by_hand(key, change);
+    Vec::new()
+}
+
+impl State {
+    /// Takes the record of a rollout from before belay stopped that is taken up now, or never.
+    pub fn take_resumed(&mut self, key: &ObjectKey) -> Option<Record> {
+        self.rollouts.take_resumed(key)
+    }
 }

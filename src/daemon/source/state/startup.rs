@@ -27,7 +27,7 @@ pub fn resumed(state: &mut State, before: WorkBefore, at: Timestamp, now: Instan
         if let Some(quiet_at) = state.disputes.quiet_at(&key).filter(|_| dispute.is_some()) {
             state.drift.check_once_more(key.clone(), quiet_at);
         }
-        effects.push(Effect::Disagree { key, dispute });
+        effects.push(Effect::StillDisagree { key, dispute });
     }
     effects
 }

@@ -42,6 +42,21 @@ impl State {
         resumed.filter(|_| self.rollouts.waiting(key).is_some()).cloned()
     }
 
+    /// Puts an object off that waits. Returns for how long it has waited for this cause.
+    pub fn put_off_waiting(&mut self, key: &ObjectKey, cause: RetryCause, now: Instant) -> Duration {
+        self.retries.put_off(key, cause, now)
+    }
+
+    /// Returns true if other words about an object that is tried again are to be told now: at once, and then later each time.
+    pub fn tells_other_words(&mut self, key: &ObjectKey, now: Instant) -> bool {
+        self.retries.tells_other_words(key, now)
+    }
+
+    /// Forgets that an object waits. Returns true if it did.
+    pub fn stop_waiting(&mut self, key: &ObjectKey) -> bool {
+        self.rollouts.stop_waiting(key)
+    }
+
     /// Returns the objects that wait no longer because a newer commit has taken their place.
     pub fn superseded_waits(&self) -> Vec<ObjectKey> {
         self.rollouts.superseded_waits()
