@@ -49,8 +49,7 @@ impl Source {
 
     /// Sends the next one.
     pub fn send_queued_events(&mut self) {
-        let Some((QueuedEvent { key, live, commit, .. }, more)) =
-            self.events.take(self.state.rollouts().are_through())
+        let Some((QueuedEvent { key, live, commit, .. }, more)) = self.events.take(self.state.rollouts().are_through())
         else {
             return self.told();
         };

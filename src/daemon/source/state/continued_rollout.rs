@@ -23,8 +23,8 @@ impl State {
         if prepared.live.is_none() || WorkloadDriver::of_object(key).replaces_pods() {
             return false;
         }
-        let known = self.planning.was_interrupted(key)
-            || self.rollouts.resumed(key).is_some_and(|record| record.rolls_out);
+        let known =
+            self.planning.was_interrupted(key) || self.rollouts.resumed(key).is_some_and(|record| record.rolls_out);
         let settled = prepared.live.as_ref().is_some_and(|live| live.settled);
         let was_suspended = prepared.recorded.was_suspended();
         let goes_on = !prepared.recorded.has_ended && !settled;

@@ -177,6 +177,18 @@ impl DriftState {
         self.reported.remove(key);
     }
 
+    /// Returns the drift that was reported, with the digest seen then.
+    #[cfg(test)]
+    pub fn all_reported(&self) -> &BTreeMap<ObjectKey, Option<u64>> {
+        &self.reported
+    }
+
+    /// Returns true when something was tried in vain of an object since it was complete last.
+    #[cfg(test)]
+    pub fn has_tried_in_vain(&self) -> bool {
+        !self.in_vain.is_empty()
+    }
+
     /// Returns the times of the comparisons that are to come.
     #[cfg(test)]
     pub fn to_come(&self) -> impl Iterator<Item = (&ObjectKey, &Instant)> {

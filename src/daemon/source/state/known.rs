@@ -74,7 +74,6 @@ impl State {
     }
 }
 
-
 /// The parts, to be read.
 impl State {
     pub fn planning(&self) -> &Planning {

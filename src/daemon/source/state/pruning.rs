@@ -69,7 +69,8 @@ impl State {
     /// Returns the objects that were being deleted, for the search among all kinds; `None` if it was done.
     fn search(&self) -> Option<BTreeMap<ObjectKey, CommitId>> {
         let gone = self.rollouts.all_resumed().iter().filter(|(key, _)| !self.desired.mentions(key));
-        (!self.prune_search.is_complete()).then(|| gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect())
+        (!self.prune_search.is_complete())
+            .then(|| gone.map(|(key, record)| (key.clone(), record.commit.clone())).collect())
     }
 
     /// Returns true when a record that was open at the start is of a deletion that goes on: the new head did not take

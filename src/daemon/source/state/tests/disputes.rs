@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::daemon::publish::dispute::Dispute;
-use crate::daemon::source::state::corrections::not_written_down;
 use crate::daemon::source::state::disputes::Disputes;
 use belay_core::rollout::ForeignField;
 
@@ -79,9 +78,9 @@ async fn what_could_not_be_written_down_was_not_corrected() {
         let effects = words(&mut state, Event::Checked { plan: 1, prepared: vec![drifted] }, at);
         assert_eq!(effects, ["resume [], begin [], correct [web for drift]"], "{second}");
         let drifted = Prepared { foreign: image(), ..prepared(WEB, drift(), apply_beside) };
-        not_written_down(&mut state, &drifted, at);
+        words(&mut state, Event::NotWritten(vec![drifted]), at);
     }
-    assert_eq!(state.drift.disputes, Disputes::default());
+    assert_eq!(state.disputes, Disputes::default());
     assert_eq!(rechecks(&state, start), [("web", 5.0)]);
 }
 
@@ -96,7 +95,7 @@ async fn a_success_resets_nothing() {
         let effects = words(&mut state, Event::Checked { plan: 1, prepared: vec![drifted()] }, at);
         if effects.iter().any(|effect| effect == correct) {
             seen.push(second);
-            state.rollouts.under_way.insert(key("web"), rollout(1, drift(), true, false));
+            state.rollouts.begin(key("web"), rollout(1, drift(), true, false));
             let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
             words(&mut state, end, at);
         }
@@ -105,12 +104,12 @@ async fn a_success_resets_nothing() {
     }
     assert_eq!(seen, [0, 1, 2, 7, 17]);
     // It stays as it should be: after a while that is compared once more, and then reported.
-    state.drift.comparing.insert(key("web"), 1);
+    assert!(state.drift.begin_comparison(&key("web"), 1));
     let compared = |at| (Event::Compared { key: key("web"), digest: 1, in_sync: true }, at);
     let (event, at) = compared(start + 20 * S);
     assert_eq!(words(&mut state, event, at), ["no drift of web"]);
     assert_eq!(rechecks(&state, start), [("web", 77.0)]);
-    state.drift.comparing.insert(key("web"), 1);
+    assert!(state.drift.begin_comparison(&key("web"), 1));
     let (event, at) = compared(start + 77 * S);
     assert_eq!(words(&mut state, event, at), ["no drift of web", "agree about web"]);
 }
@@ -121,6 +120,6 @@ async fn what_others_did_during_a_rollout_counts_too() {
     let dispute = Dispute { fields: image(), times: 5, lasted: 60 * S, wait: 20 * S };
     let told = words(&mut state, Event::Disturbed { key: key("web"), dispute }, start + 60 * S);
     assert_eq!(told, ["disagree about web, 5 times, 20s"]);
-    let next = state.drift.disputes.next(&key("web"), &image(), start + 60 * S);
+    let next = state.disputes.next(&key("web"), &image(), start + 60 * S);
     assert_eq!(next, Some(start + 80 * S));
 }

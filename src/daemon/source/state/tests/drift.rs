@@ -1,7 +1,6 @@
 //! Tests of the times at which live objects are checked, and of the consequences.
 
 use super::*;
-use crate::daemon::source::state::passed_over;
 use crate::daemon::source::state::retries::RetryCause;
 use belay_core::rollout::{LiveProgress, RecordedFacts};
 
@@ -9,7 +8,7 @@ use belay_core::rollout::{LiveProgress, RecordedFacts};
 async fn what_may_have_drifted_is_looked_into_when_changes_have_gathered() {
     let (mut state, start) = (state(), Instant::now());
     let ms = Duration::from_millis;
-    state.drift.comparing.insert(key("web"), 1);
+    assert!(state.drift.begin_comparison(&key("web"), 1));
     let compared = |digest, in_sync| Event::Compared { key: key("web"), digest, in_sync };
     let table = [
         (0, compared(2, false), vec![], "it was seen otherwise since"),
@@ -38,13 +37,13 @@ async fn what_may_have_drifted_is_looked_into_when_changes_have_gathered() {
 async fn nothing_is_looked_into_while_a_head_is_planned_or_its_rollout_is_under_way() {
     let (mut state, start) = (state(), Instant::now());
     state.drift.recheck_after(key("web"), Duration::ZERO, start);
-    state.planning.running = Some(2);
+    state.planning.begin();
     assert_eq!(words(&mut state, Event::Due, start + S), Vec::<String>::new());
-    state.planning.running = None;
-    state.rollouts.under_way.insert(key("web"), rollout(1, Trigger::Commit, true, false));
+    state.planning.end();
+    state.rollouts.begin(key("web"), rollout(1, Trigger::Commit, true, false));
     assert_eq!(words(&mut state, Event::Due, start + S), Vec::<String>::new());
     assert_eq!(rechecks(&state, start), [], "its end looks at it");
-    state.drift.comparing.insert(key("web"), 1);
+    assert!(state.drift.begin_comparison(&key("web"), 1));
     words(&mut state, Event::Compared { key: key("web"), digest: 1, in_sync: false }, start);
     words(&mut state, Event::Gone(key("web")), start);
     assert_eq!(rechecks(&state, start), []);
@@ -54,16 +53,16 @@ async fn nothing_is_looked_into_while_a_head_is_planned_or_its_rollout_is_under_
 async fn what_waits_for_others_says_how_far_they_are() {
     let (mut state, start) = (state(), Instant::now());
     for (under_way, resumed, complete) in [(false, false, true), (true, false, false), (false, true, true)] {
-        state.rollouts.under_way.clear();
-        state.rollouts.resumed.clear();
-        state.drift.checking = false;
+        state.rollouts.end(&key("db"));
+        state.rollouts.forget_resumed();
+        state.drift.end_check();
         if under_way {
-            state.rollouts.under_way.insert(key("db"), rollout(1, Trigger::Commit, true, false));
+            state.rollouts.begin(key("db"), rollout(1, Trigger::Commit, true, false));
         }
         if resumed {
-            state.rollouts.resumed.insert(key("db"), record(1, "db"));
+            state.rollouts.resume(record(1, "db"));
         }
-        state.live.get_mut(&key("db")).unwrap().complete = complete;
+        change_live(&mut state, "db", |facts| facts.complete = complete);
         state.drift.recheck_after(key("web"), Duration::ZERO, start);
         let effects = on(&mut state, Event::Due, start + S);
         let [Effect::Check { rechecks, .. }] = &effects[..] else { panic!("{effects:?}") };
@@ -76,7 +75,8 @@ async fn what_waits_for_others_says_how_far_they_are() {
 async fn what_is_tried_again_waits_for_nothing_else_and_counts_once() {
     let (mut state, start) = (state(), Instant::now());
     state.retries.put_off(&key("web"), RetryCause::Refused, start);
-    (state.planning.running, state.drift.checking) = (Some(2), true);
+    state.planning.begin();
+    state.drift.begin_check(BTreeMap::new(), true);
     assert_eq!(words(&mut state, Event::Due, start + S), Vec::<String>::new());
     assert_eq!(words(&mut state, Event::Due, start + 5 * S), ["retry [web #1]"], "also while a head is planned");
     let retried = |number, prepared| Event::Retried { key: key("web"), number, prepared };
@@ -110,26 +110,30 @@ async fn drift_that_is_reported_is_known_as_it_was_seen() {
     assert_eq!(words(&mut state, Event::Due, start + S), ["check 1 [web]"]);
     let event = Event::Checked { plan: 1, prepared: vec![prepared(WEB, drift(), apply)] };
     assert_eq!(words(&mut state, event, start + S), ["report web by somebody"]);
-    assert_eq!(state.drift.reported, [(key("web"), Some(1))].into());
-    state.drift.comparing.insert(key("web"), 1);
+    assert_eq!(*state.drift.all_reported(), [(key("web"), Some(1))].into());
+    assert!(state.drift.begin_comparison(&key("web"), 1));
     words(&mut state, Event::Compared { key: key("web"), digest: 1, in_sync: true }, start);
-    assert!(state.drift.reported.is_empty(), "it is as it should be");
+    assert!(state.drift.all_reported().is_empty(), "it is as it should be");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_check_that_a_newer_head_has_overtaken_is_made_again() {
     let (mut state, start) = (state(), Instant::now());
-    state.planning.plans = 2;
+    state.planning.begin();
+    state.planning.end();
     let prepared = vec![prepared(WEB, drift(), apply), prepared(SETTINGS, Trigger::Commit, |_| PlanStep::Prune)];
     assert_eq!(words(&mut state, Event::Checked { plan: 1, prepared }, start), Vec::<String>::new());
     assert_eq!(rechecks(&state, start), [("web", 0.2)]);
-    assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "what was to be deleted is looked for again");
+    assert!(
+        !state.prune_search.is_complete() && state.prune_search.next().is_some(),
+        "what was to be deleted is looked for again"
+    );
 }
 
 /// Returns a state in which an object is tried again, and checked, under its record.
 fn tried_and_checked() -> (State, Instant) {
     let (mut state, start) = (state(), Instant::now());
-    state.rollouts.resumed.insert(key("web"), record(1, "web"));
+    state.rollouts.resume(record(1, "web"));
     state.retries.put_off(&key("web"), RetryCause::Waits, start);
     state.drift.recheck_after(key("web"), Duration::ZERO, start);
     assert_eq!(words(&mut state, Event::Due, start + S), ["retry [web #1]", "check 1 [web]"]);
@@ -143,7 +147,7 @@ async fn a_check_that_a_rollout_has_overtaken_begins_nothing() {
     let found = || prepared(WEB, Trigger::Commit, apply);
     let event = Event::Retried { key: key("web"), number: 1, prepared: Some(Box::new(found())) };
     assert_eq!(words(&mut state, event, start + S), ["no trouble of web", "resume [#1], begin [], correct []"]);
-    state.rollouts.under_way.insert(key("web"), rollout(1, Trigger::Commit, true, false));
+    state.rollouts.begin(key("web"), rollout(1, Trigger::Commit, true, false));
     let end = Event::Ended { key: key("web"), outcome: Outcome::Complete, trigger: None, took: None };
     assert_eq!(words(&mut state, end, start + S), ["count commit Complete"]);
     let event = Event::Checked { plan: 1, prepared: vec![found()] };
@@ -156,7 +160,7 @@ async fn a_check_that_a_rollout_has_overtaken_begins_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_check_of_an_object_that_was_passed_over_begins_nothing() {
     let (mut state, start) = tried_and_checked();
-    passed_over(&mut state, &key("web"));
+    assert_eq!(words(&mut state, Event::PassedOver(key("web")), start + S), Vec::<String>::new());
     let found = || prepared(WEB, Trigger::Commit, apply);
     let tried = Event::Retried { key: key("web"), number: 1, prepared: Some(Box::new(found())) };
     assert_eq!(words(&mut state, tried, start + S), Vec::<String>::new());
@@ -173,7 +177,7 @@ async fn nothing_is_deleted_while_the_repository_is_to_be_read_again() {
     state.desired = Arc::new(state.desired.forgotten());
     let event = Event::Searched { plan: 1, prepared: found(), searched: Some(true) };
     assert_eq!(words(&mut state, event, start), Vec::<String>::new());
-    assert!(!state.pruned.searched && state.pruned.search_due.is_some(), "it is looked for again");
+    assert!(!state.prune_search.is_complete() && state.prune_search.next().is_some(), "it is looked for again");
     assert_eq!(rechecks(&state, start), []);
 }
 
@@ -205,7 +209,7 @@ fn each_becomes(table: Vec<Case>) {
         before(&mut state);
         let event = Event::Checked { plan: 1, prepared: vec![prepared] };
         assert_eq!(words(&mut state, event, Instant::now()), effects, "{case}");
-        assert!(!state.drift.checking, "{case}");
+        assert!(!state.drift.is_checking(), "{case}");
     }
 }
 
@@ -240,7 +244,8 @@ async fn what_is_not_as_it_should_be_is_corrected_or_reported() {
             "a hold that went with its template was taken off by an undo",
             |state| {
                 let template = "held".to_owned();
-                state.live.get_mut(&key("web")).unwrap().released = Some(Box::new(Hold { template, ..hold() }));
+                let hold = Hold { template, ..hold() };
+                change_live(state, "web", |facts| facts.released = Some(Box::new(hold)));
             },
             Prepared { live: standing(true), ..prepared(WEB, Trigger::Retry, apply) },
             vec!["resume [], begin [], correct [web for retry, if it is no undo]"],
@@ -303,13 +308,13 @@ async fn what_else_a_check_brings_is_judged_resumed_begun_or_left() {
         ("one that was not is left", |_| {}, ours(prepared(WEB, drift(), unchanged)), vec![]),
         (
             "what has an open record goes on under it",
-            |state| drop(state.rollouts.resumed.insert(key("web"), record(5, "web"))),
+            |state| state.rollouts.resume(record(5, "web")),
             prepared(WEB, Trigger::Commit, apply),
             vec!["no trouble of web", "resume [#5], begin [], correct []"],
         ),
         (
             "what is under way already is left",
-            |state| drop(state.rollouts.under_way.insert(key("web"), rollout(1, Trigger::Commit, true, false))),
+            |state| state.rollouts.begin(key("web"), rollout(1, Trigger::Commit, true, false)),
             prepared(WEB, drift(), apply),
             vec![],
         ),

@@ -71,11 +71,11 @@ async fn a_trouble_of_the_repository_is_told_since_when_it_is_there() {
     let mut state = state();
     for (second, message) in [(5, "no answer"), (9, "no answer"), (12, "refused")] {
         words(&mut state, looked(second, failed(message, true)), Instant::now());
-        let trouble = state.fetch.trouble.clone().unwrap();
+        let trouble = state.fetch.trouble().cloned().unwrap();
         assert_eq!((trouble.message.as_str(), trouble.since), (message, at(5)));
     }
     words(&mut state, looked(20, HeadSeen::Same), Instant::now());
-    assert_eq!(state.fetch.trouble, None);
+    assert_eq!(state.fetch.trouble(), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,12 +84,12 @@ async fn while_the_repository_is_away_the_mirror_is_kept_up() {
     let away = Event::Looked { seen: failed("no answer", true), kept: Some(Box::new(news('a'))), at: at(1) };
     let expected = ["not reached", "unreadable: no", "trouble: no answer, noted", "away", "plan aaaaaaa"];
     assert_eq!(words(&mut state, away, now), expected);
-    assert!(state.fetch.is_away);
-    state.live.get_mut(&key("db")).unwrap().well = Some(1);
+    assert!(state.fetch.is_away());
+    change_live(&mut state, "db", |facts| facts.well = Some(1));
     let expected = ["reached", "unreadable: no", "back", "trouble: none, noted"];
     assert_eq!(words(&mut state, looked(2, HeadSeen::Same), now), expected);
     assert_eq!(rechecks(&state, now), [("settings", 0.2), ("web", 0.2)], "db is known to be as it should be");
-    assert!(!state.fetch.is_away && state.pruned.search_due.is_some());
+    assert!(!state.fetch.is_away() && state.prune_search.next().is_some());
 }
 
 /// A kept state comes with a new head where the head has to wait, or where nothing was known before.
@@ -113,8 +113,8 @@ async fn a_head_is_read_again_as_a_change_from_the_one_that_is_kept() {
         let words = words(&mut state, seen, now);
         let is_as = |(word, effect): (&String, &&str)| word.starts_with(effect);
         assert!(words.len() == effects.len() && words.iter().zip(&effects).all(is_as), "{case}: {words:?}");
-        assert_eq!((state.fetch.next_look - now).as_secs(), next_look, "{case}");
-        assert!(!state.fetch.is_away, "{case}");
+        assert_eq!((state.fetch.next_look() - now).as_secs(), next_look, "{case}");
+        assert!(!state.fetch.is_away(), "{case}");
     }
 }
 
@@ -122,7 +122,7 @@ async fn a_head_is_read_again_as_a_change_from_the_one_that_is_kept() {
 async fn pushes_are_looked_for_once_a_second_and_a_quarantine_is_kept() {
     let (mut state, start) = (state(), Instant::now());
     words(&mut state, Event::LookDue { at: at(0) }, start);
-    let next = |state: &State| (state.fetch.next_look - start).as_millis();
+    let next = |state: &State| (state.fetch.next_look() - start).as_millis();
     assert_eq!(next(&state), 30_000);
     state.fetch.look_for_a_push(start + S / 5);
     assert_eq!(next(&state), 1000, "a second after the last one");

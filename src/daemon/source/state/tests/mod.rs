@@ -14,8 +14,9 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::event::{Effect, Event, Start};
-use super::known::{Rollout, Settings, State};
+use super::known::{Settings, State};
 use super::on::on;
+use super::rollouts::Rollout;
 use crate::config::Drift;
 use crate::daemon::repository::desired_state::{DesiredState, ReadFile};
 use crate::daemon::repository::head_change::HeadChange;
@@ -76,12 +77,21 @@ fn state() -> State {
     let settings =
         Settings { source, prune: true, drift: Drift::Correct, heads_wait: false, interval: 30 * S, folders };
     let mut state = State::new(desired(), settings, Instant::now());
-    state.planning.planned = Some(id('a'));
-    state.planning.plans = 1;
-    state.pruned.searched = true;
+    state.planning.resume(Some(id('a')));
+    state.planning.begin();
+    state.planning.end();
+    state.prune_search.note_complete(Some(true));
     let facts = || LiveFacts { complete: true, seen: Some(1), ..LiveFacts::default() };
-    state.live = ["db", "settings", "web"].map(|name| (key(name), facts())).into();
+    state.live = ["db", "settings", "web"].map(|name| (key(name), facts())).into_iter().collect();
     state
+}
+
+/// Changes the facts about a live object.
+fn change_live(state: &mut State, name: &str, change: impl FnOnce(&mut LiveFacts)) {
+    let mut live: BTreeMap<ObjectKey, LiveFacts> =
+        state.live.iter().map(|(key, facts)| (key.clone(), facts.clone())).collect();
+    change(live.get_mut(&key(name)).unwrap());
+    state.live = live.into_iter().collect();
 }
 
 fn rollout(record: i64, trigger: Trigger, judged: bool, scales: bool) -> Rollout {
@@ -129,9 +139,13 @@ fn word(effect: &Effect) -> String {
         Effect::Missing(key) => format!("watch for what {} misses", key.name),
         Effect::LookedAt(at) => format!("looked at {}", at.as_second()),
         Effect::Unreadable(why) => format!("unreadable: {}", why.as_deref().unwrap_or("no")),
-        Effect::RepositoryTrouble { message, is_news } => {
-            format!("trouble: {}{}", message.as_deref().unwrap_or("none"), if *is_news { ", noted" } else { "" })
+        Effect::RepositoryTrouble { trouble, is_news } => {
+            let message = trouble.as_ref().map_or("none", |trouble| trouble.message.as_str());
+            format!("trouble: {message}{}", if *is_news { ", noted" } else { "" })
         }
+        Effect::NoteFollowed(_) => "note what is followed".to_owned(),
+        Effect::StopWaiting => "wait for no other source".to_owned(),
+        Effect::PublishDesired(_) => "publish what is desired".to_owned(),
         Effect::Away(is_away) => if *is_away { "away" } else { "back" }.to_owned(),
         Effect::RefuseHead { head, .. } => format!("refuse {}", head.short()),
         Effect::Await(number, head) => format!("wait {number} for {}", head.short()),
@@ -156,6 +170,9 @@ fn word(effect: &Effect) -> String {
         Effect::Disagree { key, dispute: None } => format!("agree about {}", key.name),
         Effect::Disagree { key, dispute: Some(dispute) } => {
             format!("disagree about {}, {} times, {:?}", key.name, dispute.times, dispute.wait)
+        }
+        Effect::StillDisagree { key, dispute } => {
+            format!("{} about {}", if dispute.is_some() { "still disagree" } else { "still agree" }, key.name)
         }
         Effect::CantCorrect { key, reason, .. } => format!("can't correct {}: {}", key.name, reason.message),
         Effect::Claim(prepared, _) => format!("claim {}", prepared.planned.wanted.key.name),
@@ -206,11 +223,5 @@ fn words(state: &mut State, event: Event, now: Instant) -> Vec<String> {
 
 /// The times of the comparisons that are to come, in seconds from `start`.
 fn rechecks(state: &State, start: Instant) -> Vec<(&str, f64)> {
-    state
-        .drift
-        .recheck
-        .iter()
-        .chain(&state.drift.later)
-        .map(|(key, at)| (key.name.as_str(), (*at - start).as_secs_f64()))
-        .collect()
+    state.drift.to_come().map(|(key, at)| (key.name.as_str(), (*at - start).as_secs_f64())).collect()
 }

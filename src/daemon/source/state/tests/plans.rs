@@ -28,8 +28,7 @@ fn change(state: &mut State, news: HeadChange) -> Vec<String> {
 
 /// As the loop does it: the plan that is begun for a head is the next number.
 fn plan(state: &mut State) {
-    state.planning.plans += 1;
-    state.planning.running = Some(state.planning.plans);
+    assert!(words(state, Event::PlanBegun, Instant::now()).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,21 +40,22 @@ async fn a_plan_gives_way_to_a_newer_head_until_it_is_written_down() {
     assert_eq!(head(&mut state, 'c'), ["plan ccccccc"], "the plan for b is given up");
     plan(&mut state);
     assert_eq!(words(&mut state, planned(2, 'b'), now), nothing, "it was through all the same");
-    assert!(!state.pruned.searched, "what it found is looked for again");
+    assert!(!state.prune_search.is_complete(), "what it found is looked for again");
     assert_eq!(words(&mut state, planned(3, 'c'), now), ["record ccccccc"]);
-    assert!(state.pruned.searched);
+    assert!(state.prune_search.is_complete());
     for letter in ['d', 'e'] {
         assert_eq!(head(&mut state, letter), nothing, "c is written down, and begins first");
     }
     let after = now + 30 * S;
-    (state.fetch.next_look, state.fetch.looking) = (after, None);
+    state.fetch.look_at(after);
+    state.fetch.break_off();
     assert_eq!(words(&mut state, recorded(3, 'c', Ok(Vec::new()), false), now), ["begin ccccccc"]);
-    assert_eq!(state.planning.planned, Some(id('c')));
-    assert!(state.planning.running.is_none() && !state.planning.is_recording && state.planning.reads_again);
-    assert_eq!(state.fetch.next_look, now, "e was read as a change from a: it is read again as one from c");
+    assert_eq!(state.planning.planned(), Some(&id('c')));
+    assert!(!state.planning.is_running() && !state.planning.is_recording() && state.planning.reads_again());
+    assert_eq!(state.fetch.next_look(), now, "e was read as a change from a: it is read again as one from c");
     let again = Event::Looked { seen: seen_since('e', 'c'), kept: None, at: Timestamp::UNIX_EPOCH };
     assert!(words(&mut state, again, now).contains(&"plan eeeeeee".to_owned()));
-    assert!(!state.planning.reads_again);
+    assert!(!state.planning.reads_again());
 }
 
 fn seen_since(letter: char, since: char) -> HeadSeen {
@@ -68,8 +68,8 @@ async fn a_head_is_planned_only_as_a_change_from_the_planned_commit() {
     for heads_wait in [false, true] {
         let (mut state, now) = (state(), Instant::now());
         state.settings.heads_wait = heads_wait;
-        state.planning.planned = Some(id('b'));
-        state.fetch.next_look = now + 30 * S;
+        state.planning.resume(Some(id('b')));
+        state.fetch.look_at(now + 30 * S);
         let nothing: [&str; 0] = [];
         if heads_wait {
             assert_eq!(head(&mut state, 'c'), ["wait 1 for ccccccc"]);
@@ -77,11 +77,11 @@ async fn a_head_is_planned_only_as_a_change_from_the_planned_commit() {
         } else {
             assert_eq!(head(&mut state, 'c'), nothing);
         }
-        assert!(state.planning.reads_again && state.fetch.next_look == now, "{heads_wait}");
+        assert!(state.planning.reads_again() && state.fetch.next_look() == now, "{heads_wait}");
         // While the repository does not answer, nobody says that all is well.
         let failed = HeadSeen::Failed { message: "it is away".to_owned(), passes: true };
         words(&mut state, Event::Looked { seen: failed, kept: None, at: Timestamp::UNIX_EPOCH }, now);
-        assert!(state.planning.reads_again);
+        assert!(state.planning.reads_again());
         let effects = change(&mut state, HeadChange { since: Some(id('b')), ..news('c') });
         assert_eq!(effects, [if heads_wait { "wait 2 for ccccccc" } else { "plan ccccccc" }]);
     }
@@ -96,8 +96,8 @@ async fn a_plan_that_could_not_be_written_down_is_not_begun() {
         words(&mut state, planned(2, 'b'), now);
         head(&mut state, 'c');
         assert_eq!(words(&mut state, recorded(2, 'b', written, is_lost), now), ["drop bbbbbbb"]);
-        assert_eq!(state.planning.planned, Some(id('a')), "b is read and planned again, with all that came since");
-        assert!(!state.pruned.searched);
+        assert_eq!(state.planning.planned(), Some(&id('a')), "b is read and planned again, with all that came since");
+        assert!(!state.prune_search.is_complete());
     }
 }
 
@@ -107,10 +107,10 @@ async fn a_plan_of_before_a_panic_is_not_begun() {
     plan(&mut state);
     words(&mut state, planned(2, 'b'), now);
     // The loop does this after a panic of its own.
-    (state.planning.running, state.planning.is_recording) = (None, false);
+    state.planning.end();
     plan(&mut state);
     assert_eq!(words(&mut state, recorded(2, 'b', Ok(Vec::new()), false), now), ["drop bbbbbbb"]);
-    assert_eq!(state.planning.running, Some(3), "the newer plan goes on");
+    assert!(state.planning.makes(3), "the newer plan goes on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -126,7 +126,7 @@ async fn a_head_waits_for_another_source_and_the_one_before_stays_in_force() {
     assert_eq!(head(&mut state, 'c'), ["wait 2 for ccccccc"]);
     assert_eq!(words(&mut state, Event::Awaited(1, None), now), nothing, "b was overtaken");
     assert_eq!(words(&mut state, Event::Awaited(2, None), now), ["plan ccccccc"]);
-    assert!(state.planning.awaiting.is_none());
+    assert!(state.planning.awaiting().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,5 +138,5 @@ async fn a_start_while_a_head_waits_keeps_up_what_was_planned_last() {
     let effects = words(&mut state, looked, now);
     assert!(effects.contains(&"plan aaaaaaa".to_owned()), "{effects:?}");
     assert!(!effects.iter().any(|effect| effect.starts_with("wait") || effect == "away"), "{effects:?}");
-    assert_eq!(state.fetch.next_look, now, "b is read again as a change from a");
+    assert_eq!(state.fetch.next_look(), now, "b is read again as a change from a");
 }
