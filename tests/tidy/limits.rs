@@ -375,9 +375,9 @@ const SENTENCES: &[(&str, &str, &str)] = &[
     (
         "docs/limits.md",
         "tried again after {}, doubling to 10 minutes",
-        "src/daemon/source/state/drift_events.rs SEARCH_AGAIN",
+        "src/daemon/source/state/prune_search.rs SEARCH_AGAIN",
     ),
-    ("docs/limits.md", "30 s, doubling to {}). No commit", "src/daemon/source/state/drift_events.rs SEARCH_AGAIN"),
+    ("docs/limits.md", "30 s, doubling to {}). No commit", "src/daemon/source/state/prune_search.rs SEARCH_AGAIN"),
     ("docs/limits.md", "next start, for {}, then four times", "src/git/mirror/attempt.rs RESTS"),
     ("docs/limits.md", "as long each time, at most {}, says so", "src/git/mirror/attempt.rs RESTS"),
     ("docs/security.md", "bounds on connections ({};", "src/web/mod.rs CONNECTIONS"),

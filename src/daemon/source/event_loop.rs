@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::state::{Event, HeadSeen, Source};
@@ -163,7 +162,8 @@ impl Source {
                 self.context.publish_rollout_end(self.state.desired(), key, outcome, recorded);
                 if let Some(recorded) = recorded {
                     self.ended(&recorded.record, outcome);
-                    self.state.retry_if_given_up(&recorded.record, Instant::now());
+                    let (key, reason) = (recorded.record.object.clone(), recorded.record.reason.clone());
+                    self.on(Event::RecordEnded { key, outcome: recorded.record.outcome, reason });
                 }
                 self.recheck_dependents(key);
                 self.retry_what_it_defines(key);

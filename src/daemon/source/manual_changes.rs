@@ -43,7 +43,7 @@ impl Source {
         let Some(change) = self.state.noticed_scaling(key, live, Instant::now()) else { return };
         let Some(autoscaler) = self.context.autoscalers.of(key) else { return };
         if is_scaled_by_autoscaler(live) {
-            self.state.scaled_by_autoscaler(key, Instant::now());
+            self.on(Event::Autoscaled(key.clone()));
             self.happened(key, scaled(autoscaler, change, self.context.clock.now()));
         }
     }

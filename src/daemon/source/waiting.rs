@@ -156,7 +156,7 @@ impl Source {
         if let Some((_, group)) = key.name.split_once('.') {
             self.context.cluster.forget_group(group);
         }
-        self.state.retry_defined_by(key, Instant::now());
+        self.on(Event::DefinitionThrough(key.clone()));
     }
 
     /// Lets a manifest wait for something that does not exist yet, that belay has no right for, or that the API server

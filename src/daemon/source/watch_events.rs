@@ -28,7 +28,7 @@ impl Source {
             Seen::Live(key, text) => {
                 self.context.status.trouble(&Obstacle::Size(key.clone()), None);
                 let mut live = text.read();
-                self.state.search_for_stranger(&key, Instant::now());
+                self.on(Event::Seen(key.clone()));
                 if self.state.may_be_orphan_again(&key) {
                     self.context.tell_orphan_again(self.state.desired(), &key);
                 }
@@ -116,7 +116,7 @@ impl Source {
         let released = if hold.is_none() { self.state.released_hold(key, goes_back, is_lost) } else { None };
         let change = self.state.note_live(key, live, (hold.as_ref(), released), Instant::now());
         if change.is_released {
-            self.state.release_companions(key, Instant::now());
+            self.on(Event::Released(key.clone()));
         }
         if change.is_suspension {
             let planned = self.state.planning().planned();
@@ -129,7 +129,7 @@ impl Source {
         }
         if Workload::of(key).is_some() {
             let told = LiveWorkload::of(key, live);
-            self.state.note_health(key, &told, Instant::now());
+            self.on(Event::StandingSeen { key: key.clone(), standing: told.standing });
             let canary = CanaryPlan::of(live, told.counters.desired);
             self.context.status.change(|source| {
                 put_or_remove(&mut source.workloads, key, Some(told)) | put_or_remove(&mut source.canaries, key, canary)
@@ -145,7 +145,7 @@ impl Source {
             self.tell_recovered(key, live);
             self.recheck_dependents(key);
         }
-        self.state.search_after(key, &change, Instant::now());
+        self.on(Event::Changed { key: key.clone(), change });
         self.context.publish_hold(self.state.desired(), key, hold);
     }
 

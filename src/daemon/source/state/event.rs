@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::live_objects::LiveChange;
 use super::rollouts::Rollout;
 use crate::cluster::Served;
 use crate::daemon::live::recheck::Recheck;
@@ -18,6 +19,7 @@ use crate::daemon::source::task_result::{FinishedPlan, PlanRecord};
 use crate::history::{NotedDispute, Trouble};
 use crate::telemetry::Took;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::health::Standing;
 use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record, RecordId, Trigger};
 
 /// Something has happened.
@@ -101,10 +103,24 @@ pub enum Event {
     Refused(ObjectKey),
     /// It is being read if others go back with a rollout that has ended.
     EndInReading,
-    /// That was read.
+    /// One of those was read.
     EndRead,
     /// Somebody has changed an object by hand, which is not recorded yet.
     ChangedByHand { key: ObjectKey, change: Box<ByHand> },
+    /// An object is seen.
+    Seen(ObjectKey),
+    /// A live object has changed since it was seen before.
+    Changed { key: ObjectKey, change: LiveChange },
+    /// Somebody has removed the hold of an object by hand.
+    Released(ObjectKey),
+    /// A live workload has this standing by its status; `None` for kinds without one.
+    StandingSeen { key: ObjectKey, standing: Option<Standing> },
+    /// An autoscaler has changed the number of pods of a workload.
+    Autoscaled(ObjectKey),
+    /// A definition has changed, or is not going to.
+    DefinitionThrough(ObjectKey),
+    /// The record of a rollout has ended.
+    RecordEnded { key: ObjectKey, outcome: Outcome, reason: Option<Reason> },
     /// Somebody has asked to take an object up again that was left alone.
     SuspensionOver(ObjectKey),
     /// An object may not be as it should be.

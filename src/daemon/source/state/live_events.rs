@@ -12,8 +12,8 @@ use super::event::Effect;
 use super::known::State;
 use super::live_objects::LiveChange;
 use belay_core::manifest::ObjectKey;
+use belay_core::rollout::Hold;
 use belay_core::rollout::health::Standing;
-use belay_core::rollout::{Hold, LiveWorkload};
 
 /// Takes the trouble that was found with the pods of workloads.
 pub fn pods_inspected(state: &mut State, found: Vec<(ObjectKey, Option<String>)>) -> Vec<Effect> {
@@ -21,15 +21,40 @@ pub fn pods_inspected(state: &mut State, found: Vec<(ObjectKey, Option<String>)>
     Vec::new()
 }
 
-impl State {
-    /// Takes the news that an object is seen. If it is the first of a new object that the repository does not mention, it has
-    /// left the repository, or somebody marked it as if it had.
-    pub fn search_for_stranger(&mut self, key: &ObjectKey, now: Instant) {
-        if self.settings.prune && !self.live.has(key) && !self.desired.mentions(key) {
-            self.prune_search.search_by(now + DEBOUNCE);
-        }
+/// Takes the news that an object is seen. If it is the first of a new object that the repository does not mention, it has
+/// left the repository, or somebody marked it as if it had.
+pub fn seen(state: &mut State, key: &ObjectKey, now: Instant) -> Vec<Effect> {
+    if state.settings.prune && !state.live.has(key) && !state.desired.mentions(key) {
+        state.prune_search.search_by(now + DEBOUNCE);
     }
+    Vec::new()
+}
 
+/// Searches for objects that have left the repository: a replaced revision may be gone that named one.
+pub fn changed(state: &mut State, key: &ObjectKey, change: LiveChange, now: Instant) -> Vec<Effect> {
+    let is_resumed = change.is_resumed && !state.desired.mentions(key);
+    if state.settings.prune && (change.is_completed || is_resumed) {
+        state.prune_search.search_at(now + DEBOUNCE);
+    }
+    Vec::new()
+}
+
+/// Releases the objects that went back with an object whose hold somebody has removed by hand.
+pub fn released(state: &mut State, key: &ObjectKey, now: Instant) -> Vec<Effect> {
+    for other in state.live.release_companions(key) {
+        state.drift.recheck_after(other, Duration::ZERO, now);
+    }
+    Vec::new()
+}
+
+/// Notes whether a live workload is complete, by its status.
+pub fn standing_seen(state: &mut State, key: &ObjectKey, standing: Option<Standing>, now: Instant) -> Vec<Effect> {
+    let is_complete = standing.is_none_or(|standing| standing == Standing::Complete);
+    state.unhealthy.note(key, is_complete, now);
+    Vec::new()
+}
+
+impl State {
     /// Returns true for an object that may be an orphan that somebody has deleted and made again as it was.
     pub fn may_be_orphan_again(&self, key: &ObjectKey) -> bool {
         let is_known = self.settings.prune || !self.knows_its_head() || self.live.has(key);
@@ -63,21 +88,6 @@ impl State {
         now: Instant,
     ) -> LiveChange {
         self.live.note(key, live, (hold, released), self.rollouts.is_under_way(key), now)
-    }
-
-    /// Searches for objects that have left the repository: a replaced revision may be gone that named one.
-    pub fn search_after(&mut self, key: &ObjectKey, change: &LiveChange, now: Instant) {
-        let is_resumed = change.is_resumed && !self.desired.mentions(key);
-        if self.settings.prune && (change.is_completed || is_resumed) {
-            self.prune_search.search_at(now + DEBOUNCE);
-        }
-    }
-
-    /// Releases the objects that went back with an object whose hold somebody has removed by hand.
-    pub fn release_companions(&mut self, key: &ObjectKey, now: Instant) {
-        for other in self.live.release_companions(key) {
-            self.drift.recheck_after(other, Duration::ZERO, now);
-        }
     }
 
     /// Takes a live object without a rollout, with its digest. Returns the effects, or `None` if it is not known whether the
@@ -116,12 +126,6 @@ impl State {
         }
         renamed.iter().for_each(|(before, _)| drop(removed.remove(before)));
         renamed
-    }
-
-    /// Notes whether a live workload is complete, by its status.
-    pub fn note_health(&mut self, key: &ObjectKey, live: &LiveWorkload, now: Instant) {
-        let is_complete = live.standing.is_none_or(|standing| standing == Standing::Complete);
-        self.unhealthy.note(key, is_complete, now);
     }
 
     /// Returns the workloads that are not complete, without a rollout, with the trouble with their pods.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::event::Effect;
 use super::known::State;
 use crate::daemon::live::external_changes::restarted_at;
 use crate::daemon::rollout::rollback::manual_rollback::ByHand;
@@ -16,6 +17,12 @@ use belay_core::rollout::{Hold, UNKNOWN_MANAGER, is_complete, rolling_update, te
 
 /// At most once in so long it is written down that an autoscaler has scaled a workload: one may do it four times a minute.
 const SCALED: Duration = Duration::from_hours(1);
+
+/// Notes that an autoscaler has changed the number of pods of a workload.
+pub fn autoscaled(state: &mut State, key: &ObjectKey, now: Instant) -> Vec<Effect> {
+    state.live.note_scaled(key, now);
+    Vec::new()
+}
 
 impl State {
     /// Notices a hold that `belay undo` left, once.
@@ -75,10 +82,5 @@ impl State {
     /// Takes the changes by hand that are not recorded yet.
     pub fn take_by_hand(&mut self) -> Vec<(ObjectKey, ByHand)> {
         self.rollouts.take_by_hand()
-    }
-
-    /// Notes that an autoscaler has changed the number of pods of a workload.
-    pub fn scaled_by_autoscaler(&mut self, key: &ObjectKey, now: Instant) {
-        self.live.note_scaled(key, now);
     }
 }

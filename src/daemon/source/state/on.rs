@@ -12,7 +12,8 @@ use super::event::{Effect, Event};
 use super::fetch_events::{look, look_asked, looked, pushed};
 use super::forgotten::{forget_head, history_lost, look_overtaken, panicked};
 use super::known::State;
-use super::live_events::pods_inspected;
+use super::live_events::{changed, pods_inspected, released, seen, standing_seen};
+use super::manual_changes::autoscaled;
 use super::plan_events::{awaited, claimed, head_taken, plan_begun, plan_recorded, planned};
 use super::retry_events::{due, refused, retried, retry_at_once, tries_over};
 use super::rollout_events::{
@@ -20,6 +21,7 @@ use super::rollout_events::{
     stopped, superseded, under_way, wait_told, waits,
 };
 use super::startup;
+use super::waiting::{definition_through, record_ended};
 
 /// Decides about an event.
 pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
@@ -64,6 +66,13 @@ pub fn on(state: &mut State, event: Event, now: Instant) -> Vec<Effect> {
         Event::EndInReading => end_in_reading(state),
         Event::EndRead => end_read(state),
         Event::ChangedByHand { key, change } => changed_by_hand(state, key, *change),
+        Event::Seen(key) => seen(state, &key, now),
+        Event::Changed { key, change } => changed(state, &key, change, now),
+        Event::Released(key) => released(state, &key, now),
+        Event::StandingSeen { key, standing } => standing_seen(state, &key, standing, now),
+        Event::Autoscaled(key) => autoscaled(state, &key, now),
+        Event::DefinitionThrough(key) => definition_through(state, &key, now),
+        Event::RecordEnded { key, outcome, reason } => record_ended(state, &key, outcome, reason.as_ref(), now),
         Event::SuspensionOver(key) => suspension_over(state, &key),
         Event::MayDiffer(key) => may_differ(state, key, now),
         Event::InSync { key, digest } => found_in_sync(state, key, digest, now),

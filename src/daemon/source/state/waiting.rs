@@ -6,11 +6,33 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::event::Effect;
 use super::known::State;
 use super::retries::RetryCause;
 use super::retry_events::is_definition_of;
 use belay_core::manifest::ObjectKey;
 use belay_core::rollout::{After, DependencyStanding, Gate, Outcome, Reason, Record, gate};
+
+/// Tries an object again whose rollout was given up because it is not served, or because something is missing or is being
+/// deleted.
+pub fn record_ended(
+    state: &mut State,
+    key: &ObjectKey,
+    outcome: Outcome,
+    reason: Option<&Reason>,
+    now: Instant,
+) -> Vec<Effect> {
+    if is_given_up(outcome, reason) && state.desired.has(key) {
+        state.retries.put_off(key, RetryCause::Refused, now);
+    }
+    Vec::new()
+}
+
+/// Tries the objects of a definition at once, when it has changed, or is not going to.
+pub fn definition_through(state: &mut State, definition: &ObjectKey, now: Instant) -> Vec<Effect> {
+    state.retries.at_once_where(|other| is_definition_of(definition, other), now);
+    Vec::new()
+}
 
 impl State {
     /// Returns whether the dependencies of an object are complete; `beginning` names those that are about to begin, and
@@ -65,19 +87,6 @@ impl State {
     /// Returns the workloads that get so many free slots.
     pub fn next_for_slots(&self, free: usize) -> Vec<ObjectKey> {
         self.rollouts.next_for_slots(free)
-    }
-
-    /// Tries an object again whose rollout was given up because it is not served, or because something is missing or is being
-    /// deleted.
-    pub fn retry_if_given_up(&mut self, record: &Record, now: Instant) {
-        if is_given_up(record.outcome, record.reason.as_ref()) && self.desired.has(&record.object) {
-            self.retries.put_off(&record.object, RetryCause::Refused, now);
-        }
-    }
-
-    /// Tries the objects of a definition at once, when it has changed, or is not going to.
-    pub fn retry_defined_by(&mut self, definition: &ObjectKey, now: Instant) {
-        self.retries.at_once_where(|other| is_definition_of(definition, other), now);
     }
 }
 
