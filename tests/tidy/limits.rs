@@ -156,6 +156,10 @@ const MANIFESTS: &[Row] = &[
         ],
     ),
     (
+        "a step of a canary that has failed and is left, until it is marked",
+        &["src/daemon/rollout/kinds/canary.rs MARKING"],
+    ),
+    (
         "newest records of a workload whose",
         &[
             "src/history/sqlite/query/measurements.rs RECORDS",

@@ -436,8 +436,8 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
     world.start();
     world.through(&first).await;
     let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
-    let bad = report(with_steps("1 1m", &broken("web", "crash-after=20s")));
-    let bad = world.push("web.yaml", &bad, "Crashes");
+    let bad_text = report(with_steps("1 1m", &broken("web", "crash-after=20s")));
+    let bad = world.push("web.yaml", &bad_text, "Crashes");
     world.through(&bad).await;
     assert_eq!(world.record(&bad, WEB).outcome, Outcome::Failed);
     world.stop().await;
@@ -454,6 +454,13 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
     let live = live(&world).await;
     assert_eq!(marks::annotation(&live, "belay.dev/on-failure"), Some("report"), "the edit is put right");
     assert_eq!(CanaryMark::on(&live), Some(mark), "a correction begins no other look");
+    let owned = bad_text.replace("annotations: {", "annotations: {owner: shop, ");
+    let owned = world.push("web.yaml", &owned, "Another annotation of the workload");
+    world.through(&owned).await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    let live = self::live(&world).await;
+    assert_eq!(marks::annotation(&live, "owner"), Some("shop"));
+    assert_eq!(CanaryMark::on(&live), Some(mark), "a commit that leaves the pod template begins none either");
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     let fix = world.push("web.yaml", &report(web("1 0", "web:1")), "Back to the first");
     world.through(&fix).await;

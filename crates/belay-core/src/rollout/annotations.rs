@@ -188,11 +188,12 @@ mod tests {
     #[test]
     fn a_name_that_the_configuration_does_not_have_is_complained_about_at_its_line() {
         let of = |kind: &str, names: &str, known: &[&str]| {
-            let text = format!(
-                "apiVersion: apps/v1\nkind: {kind}\nmetadata:\n  name: web\n  annotations:\n    {}: \"{names}\"\n",
-                marks::ANALYSIS
-            );
+            const SPEC: &str =
+                "spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}";
+            let head = format!("apiVersion: apps/v1\nkind: {kind}\nmetadata:\n  name: web\n  annotations:\n");
+            let text = format!("{head}    {}: \"{names}\"\n{SPEC}\n", marks::ANALYSIS);
             let file = read_file("web.yaml", text.as_bytes(), &Scopes::new("shop"));
+            assert_eq!(file.manifests.len(), 1, "{:?}", file.complaints);
             let named = file.manifests.iter().filter_map(NamedAnalyses::of);
             let unknown = named.flat_map(|named| named.unknown(known));
             let shown = |complaint: Complaint| {
