@@ -6,13 +6,16 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use kube_facts::facts;
+use kube_facts::{Scalar, Type, facts};
 
 use crate::go_types::{ELEMENT, FIELD_SIZE, Image, POINTER, STRUCT, STRUCT_FIELDS, go_name};
 use crate::support::control_plane;
 
 const FILE: &str = "crates/minicluster/src/api/protobuf/fields.txt";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+
+/// The name and the type of each field, by number.
+type Fields = BTreeMap<u32, (String, String)>;
 
 const BOOL: u8 = 1;
 const DOUBLE: u8 = 14;
@@ -62,19 +65,44 @@ fn table(program: &Path) -> String {
         }
     }
     // A struct that has fields, and none with a number, has no form in protocol buffers; one without any has one.
-    messages.retain(|_, (fields, is_empty): &mut (BTreeMap<u32, String>, bool)| !fields.is_empty() || *is_empty);
+    messages.retain(|_, (fields, is_empty): &mut (Fields, bool)| !fields.is_empty() || *is_empty);
     let mut table = String::new();
-    for (name, (fields, _)) in messages {
-        writeln!(table, "{name}").unwrap();
-        for (number, rest) in fields {
-            writeln!(table, " {number} {rest}").unwrap();
+    for (message, (fields, _)) in messages {
+        write!(table, "{message}").unwrap();
+        for (number, (name, of)) in fields {
+            let known = facts().named(&message).and_then(|ty| in_facts(&ty.at(&[&name])?.ty));
+            let of = if known.as_ref() == Some(&of) { String::new() } else { format!(":{of}") };
+            write!(table, " {number} {name}{of}").unwrap();
         }
+        table.push('\n');
     }
     table
 }
 
-/// Returns the fields of a struct by number: `replicas int`. One without a name is in the JSON of the struct itself.
-fn fields(image: &Image, ty: u64, todo: &mut Vec<u64>) -> BTreeMap<u32, String> {
+/// Returns a type as the facts have it, in the words of [`described`].
+fn in_facts(ty: &Type) -> Option<String> {
+    let text = match ty {
+        Type::Named(name) => return Some(name.to_string()),
+        Type::List(list) => return Some(format!("[]{}", in_facts(&list.items)?)),
+        Type::Map(map) => return Some(format!("{{}}{}", in_facts(&map.values)?)),
+        Type::Scalar(scalar) => match scalar {
+            Scalar::String => "string",
+            Scalar::Bytes => "bytes",
+            Scalar::Int32 | Scalar::Int64 => "int",
+            Scalar::Number => "double",
+            Scalar::Boolean => "bool",
+            Scalar::IntOrString => "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+            Scalar::Quantity => "io.k8s.apimachinery.pkg.api.resource.Quantity",
+            Scalar::Time => "io.k8s.apimachinery.pkg.apis.meta.v1.Time",
+            Scalar::MicroTime => "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
+        },
+        Type::Struct(_) | Type::Any => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// Returns the name and the type of a struct's fields by number. One without a name is in the JSON of the struct itself.
+fn fields(image: &Image, ty: u64, todo: &mut Vec<u64>) -> Fields {
     let (first, count) = (image.pointer(ty + STRUCT_FIELDS), image.pointer(ty + STRUCT_FIELDS + 8));
     let mut fields = BTreeMap::new();
     for field in (0..count).map(|index| first + index * FIELD_SIZE) {
@@ -90,7 +118,7 @@ fn fields(image: &Image, ty: u64, todo: &mut Vec<u64>) -> BTreeMap<u32, String> 
             name => name,
         };
         let of = described(image, image.pointer(field + 8), todo);
-        fields.insert(number, format!("{name} {of}"));
+        fields.insert(number, (name.to_owned(), of));
     }
     fields
 }

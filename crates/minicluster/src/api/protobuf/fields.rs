@@ -1,7 +1,11 @@
-//! The messages and their fields: `fields.txt`, which is read from a real API server's Go types.
+//! The messages and their fields: `fields.txt`, which is read from a real API server's Go types. A line is a message: its
+//! name, then the number and the name of each field, `~` if its content is in the JSON of the message around it. A field
+//! has its type behind a colon only if it is another than in the facts.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
+
+use kube_facts::{Scalar, Type, facts};
 
 /// A message: its fields by number.
 pub type Message = BTreeMap<u32, Field>;
@@ -38,32 +42,56 @@ pub enum Of {
     Items(Box<Of>),
 }
 
-/// Returns a message by its name in OpenAPI.
-pub fn message(name: &str) -> Option<&'static Message> {
-    static MESSAGES: LazyLock<BTreeMap<&str, Message>> = LazyLock::new(|| read(include_str!("fields.txt")));
-    MESSAGES.get(name)
+/// A line of `fields.txt`, which is read when its message is first needed.
+struct Line {
+    fields: &'static str,
+    message: OnceLock<Message>,
 }
 
-fn read(text: &'static str) -> BTreeMap<&'static str, Message> {
-    let mut messages: BTreeMap<&str, Message> = BTreeMap::new();
-    let mut current = "";
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        match (line.starts_with(' '), words.next(), words.next(), words.next()) {
-            (false, Some(name), ..) => {
-                current = name;
-                messages.insert(name, Message::new());
-            }
-            (true, Some(number), Some(name), Some(of)) => {
-                let field = Field { name: (name != "~").then_some(name), of: of_text(of) };
-                if let (Some(message), Ok(number)) = (messages.get_mut(current), number.parse()) {
-                    message.insert(number, field);
-                }
-            }
-            _ => {}
-        }
-    }
-    messages
+static LINES: LazyLock<BTreeMap<&str, Line>> = LazyLock::new(|| {
+    let lines = include_str!("fields.txt").lines();
+    let parts = lines.map(|line| line.split_once(' ').unwrap_or((line, "")));
+    parts.map(|(name, fields)| (name, Line { fields, message: OnceLock::new() })).collect()
+});
+
+/// Returns a message by its name in OpenAPI.
+pub fn message(name: &str) -> Option<&'static Message> {
+    let (name, line) = LINES.get_key_value(name)?;
+    Some(line.message.get_or_init(|| read(name, line.fields)))
+}
+
+fn read(message: &str, fields: &'static str) -> Message {
+    let words: Vec<&'static str> = fields.split(' ').collect();
+    words.chunks_exact(2).filter_map(|pair| field(message, pair[0], pair[1])).collect()
+}
+
+fn field(message: &str, number: &str, text: &'static str) -> Option<(u32, Field)> {
+    let (name, of) = match text.split_once(':') {
+        Some((name, of)) => (name, of_text(of)),
+        None => (text, of_facts(&facts().named(message)?.at(&[text])?.ty)?),
+    };
+    Some((number.parse().ok()?, Field { name: (name != "~").then_some(name), of }))
+}
+
+/// Returns the content of a field of which the facts know the type.
+fn of_facts(ty: &'static Type) -> Option<Of> {
+    Some(match ty {
+        Type::Named(name) => Of::Message(name),
+        Type::List(list) => Of::List(Box::new(of_facts(&list.items)?)),
+        Type::Map(map) => Of::Map(Box::new(of_facts(&map.values)?)),
+        Type::Scalar(scalar) => match scalar {
+            Scalar::String => Of::String,
+            Scalar::Bytes => Of::Bytes,
+            Scalar::Int32 | Scalar::Int64 => Of::Int,
+            Scalar::Number => Of::Double,
+            Scalar::Boolean => Of::Bool,
+            Scalar::IntOrString => Of::Message("io.k8s.apimachinery.pkg.util.intstr.IntOrString"),
+            Scalar::Quantity => Of::Message("io.k8s.apimachinery.pkg.api.resource.Quantity"),
+            Scalar::Time => Of::Message("io.k8s.apimachinery.pkg.apis.meta.v1.Time"),
+            Scalar::MicroTime => Of::Message("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"),
+        },
+        Type::Struct(_) | Type::Any => return None,
+    })
 }
 
 fn of_text(text: &'static str) -> Of {

@@ -1,20 +1,34 @@
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::fields::Of;
 use super::{frame, from_json, to_json};
 
 /// A message without fields is one, too: a definition says by one that it has a status.
 #[test]
 fn every_message_that_a_field_holds_is_known() {
-    let held = include_str!("fields.txt").lines().filter_map(|line| line.strip_prefix(' ')?.split_whitespace().nth(2));
-    for name in held.map(|of| of.trim_start_matches("items:").trim_start_matches("[]").trim_start_matches("{}")) {
-        let is_special = ["Time", "MicroTime", "Quantity"].contains(&super::special(name));
-        assert!(!name.starts_with("io.") || is_special || super::fields::message(name).is_some(), "{name}");
+    for line in include_str!("fields.txt").lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let message = super::fields::message(words[0]).unwrap();
+        assert_eq!(message.len(), words.len() / 2, "each field of {} is read", words[0]);
+        for name in message.values().filter_map(|field| held(&field.of)) {
+            let is_special = ["Time", "MicroTime", "Quantity"].contains(&super::special(name));
+            assert!(is_special || super::fields::message(name).is_some(), "{name}");
+        }
     }
     let definition = json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "spec": { "versions": [{ "name": "v1", "subresources": { "status": {} } }] } });
     let back = to_json(&from_json(&definition).unwrap()).unwrap();
     assert_eq!(back["spec"]["versions"][0]["subresources"], json!({ "status": {} }));
+}
+
+/// Returns the message that a field holds.
+fn held(content: &Of) -> Option<&'static str> {
+    match content {
+        Of::Message(name) => Some(name),
+        Of::List(inner) | Of::Map(inner) | Of::Items(inner) => held(inner),
+        Of::Bool | Of::Int | Of::Double | Of::String | Of::Bytes => None,
+    }
 }
 
 #[test]
