@@ -13,7 +13,6 @@ pub fn create(write: &WriteContext<'_>, object: &mut Value) {
     let definition = write.definition;
     match (definition.group.as_str(), definition.kind.as_str()) {
         ("", "Pod") => pods::create(write, object),
-        ("resource.k8s.io", "ResourceSlice") => offered(write, object),
         ("", "Namespace") => {
             object["status"] = json!({ "phase": "Active" });
             let spec = &mut object["spec"];
@@ -89,7 +88,6 @@ pub fn update(write: &WriteContext<'_>, old: &Value, object: &mut Value) {
         ("", "Service") => service::update(old, object),
         ("", "ServiceAccount") => name_secrets(object),
         ("discovery.k8s.io", "EndpointSlice") => drop_topology(object),
-        ("resource.k8s.io", "ResourceSlice") => offered(write, object),
         ("", "PersistentVolumeClaim") => data_sources(&old["spec"], &mut object["spec"]),
         ("apps", "DaemonSet") => {
             let generation = template_generation(old);
@@ -112,22 +110,6 @@ fn no_empty_webhook(definition: &mut Value) {
         && conversion.get("webhook").is_some_and(empty)
     {
         remove(conversion, "webhook");
-    }
-}
-
-/// Sets the time of a device's taint. Fields of nodes from devices, and attributes of several values, are not known
-/// yet.
-fn offered(write: &WriteContext<'_>, slice: &mut Value) {
-    let now = times::write(write.now, Precision::Seconds);
-    for device in slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten() {
-        remove(device, "nodeAllocatableResourceMappings");
-        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut).into_iter().flatten();
-        for (_, attribute) in attributes {
-            ["bools", "ints", "strings", "versions"].iter().for_each(|name| remove(attribute, name));
-        }
-        for taint in device.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
-            put_missing(taint, "timeAdded", now.as_str());
-        }
     }
 }
 

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
-use super::conditions::conditions;
 use super::counts::{at_most_all, count_or_percent, not_negative};
 use super::errors::{Errors, Path, Shown};
 use super::selector;
@@ -29,15 +28,6 @@ pub fn disruption_budget(object: &Value, errors: &mut Errors) {
     }
     selector::selector(&spec["selector"], &at.field("selector"), errors);
     errors.one_of(spec, "unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"], &at);
-}
-
-/// Checks the status of a PodDisruptionBudget: no negative counts, and sound conditions.
-pub fn disruption_status(object: &Value, errors: &mut Errors) {
-    let (status, at) = (&object["status"], Path::root("status"));
-    conditions(status.list("conditions"), &at.field("conditions"), errors);
-    for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-        not_negative(status, name, &at, errors);
-    }
 }
 
 /// Checks a PriorityClass, its metadata apart.

@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::errors::{Errors, Path};
 use super::rights::Reach;
-use super::storage::{attachments, claims, classes, csi, volumes};
+use super::storage::{claims, classes, volumes};
 use super::{
-    apps, apps_update, autoscaling, budgets, certificates, config, definitions, devices, endpoints, events,
-    flow_control, jobs, networking, nodes, pod, policies, quotas, registrations, rights, service,
+    apps, apps_update, autoscaling, budgets, config, definitions, endpoints, events, jobs, networking, nodes, pod,
+    policies, quotas, registrations, rights, service,
 };
 
 /// The time of the check for immutable fields.
@@ -17,8 +17,6 @@ pub enum Order {
     Before,
     /// After that.
     After,
-    /// Instead of that.
-    Instead,
 }
 
 type Check = fn(&Value, &mut Errors);
@@ -57,11 +55,6 @@ const fn alone(check: Check) -> KindRules {
 /// Returns rules that check an object by itself, then its changes.
 const fn then(check: Check, change: KindChange) -> KindRules {
     KindRules { check: Some(check), change: Some(change), order: Order::After }
-}
-
-/// Returns rules that check a new object by itself, a changed one only together with its former state.
-const fn of_new(check: Check, change: KindChange) -> KindRules {
-    KindRules { check: Some(check), change: Some(change), order: Order::Instead }
 }
 
 /// Returns the rules of a kind for which only a change is checked here.
@@ -121,19 +114,13 @@ fn workloads(kind: &str) -> Option<KindRules> {
 fn others(kind: &str) -> Option<KindRules> {
     Some(match kind {
         "APIService" => alone(registrations::api_service),
-        "CSIDriver" => then(csi::driver, csi::driver_update),
-        "CSINode" => then(csi::node, csi::node_update),
-        "CSIStorageCapacity" => then(csi::capacity, csi::capacity_update),
-        "CertificateSigningRequest" => alone(certificates::request),
         "ClusterRole" => alone(|object, errors| rights::role(object, Reach::Cluster, errors)),
         "ClusterRoleBinding" => {
             then(|object, errors| rights::binding(object, Reach::Cluster, errors), rights::binding_update)
         }
         "CustomResourceDefinition" => alone(definitions::definition),
-        "DeviceClass" => alone(devices::class),
         "EndpointSlice" => alone(endpoints::slice),
         "Event" => changed(events::newer_update),
-        "FlowSchema" => alone(flow_control::flow_schema),
         "IPAddress" => then(networking::ip_address, networking::ip_address_update),
         "Ingress" => alone(networking::ingress),
         "IngressClass" => after(networking::ingress_class_update, networking::ingress_class),
@@ -143,10 +130,6 @@ fn others(kind: &str) -> Option<KindRules> {
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => alone(registrations::webhooks),
         "NetworkPolicy" => alone(networking::network_policy),
         "PriorityClass" => then(budgets::priority_class, budgets::priority_class_update),
-        "PriorityLevelConfiguration" => alone(flow_control::priority_level),
-        "ResourceClaim" => of_new(devices::claim, devices::claim_update),
-        "ResourceClaimTemplate" => of_new(devices::template, devices::template_update),
-        "ResourceSlice" => of_new(devices::slice, devices::slice_update),
         "Role" => alone(|object, errors| rights::role(object, Reach::Namespace, errors)),
         "RoleBinding" => {
             then(|object, errors| rights::binding(object, Reach::Namespace, errors), rights::binding_update)
@@ -156,8 +139,6 @@ fn others(kind: &str) -> Option<KindRules> {
         "StorageClass" => then(classes::storage_class, classes::storage_class_update),
         "ValidatingAdmissionPolicy" => alone(policies::policy),
         "ValidatingAdmissionPolicyBinding" => alone(policies::policy_binding),
-        "VolumeAttachment" => then(attachments::attachment, attachments::attachment_update),
-        "VolumeAttributesClass" => after(classes::attributes_class_update, classes::attributes_class),
         _ => return None,
     })
 }

@@ -4,20 +4,14 @@ mod addresses;
 mod apps;
 mod apps_update;
 mod autoscaling;
-mod balancers;
 mod budgets;
-mod certificates;
-mod conditions;
 mod config;
 mod counts;
 mod definitions;
-mod devices;
 mod endpoints;
 mod errors;
 mod events;
 mod failure_policy;
-mod flow_control;
-mod job_status;
 mod jobs;
 mod kinds;
 mod metadata;
@@ -165,10 +159,8 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
             if rules.order == Order::Before {
                 rules.change(old, new, &mut errors);
             }
-            if rules.order != Order::Instead {
-                rules.check(new, &mut errors);
-            }
-            if rules.order != Order::Before {
+            rules.check(new, &mut errors);
+            if rules.order == Order::After {
                 rules.change(old, new, &mut errors);
             }
         }
@@ -180,15 +172,8 @@ pub fn update(definition: &Definition, subresource: Option<&str>, old: &Value, n
             apps_update::status(kind, old, new, &mut errors);
         }
         (Some("status"), ("apiextensions.k8s.io", _)) => definitions::definition_status(new, &mut errors),
-        (Some("status"), ("storage.k8s.io", "VolumeAttachment")) => kinds::of(key(definition)).check(new, &mut errors),
-        (Some("status"), ("batch", "Job")) => job_status::status(old, new, &mut errors),
-        (Some("status"), ("policy", "PodDisruptionBudget")) => budgets::disruption_status(new, &mut errors),
-        (Some("status"), ("", "Service")) => balancers::of_service(new, &mut errors),
-        (Some("status"), ("networking.k8s.io", "Ingress")) => balancers::of_ingress(new, &mut errors),
         (Some("status"), ("autoscaling", "HorizontalPodAutoscaler")) => autoscaling::status(new, &mut errors),
         (Some("status"), ("", "Namespace")) => nodes::namespace_status(new, &mut errors),
-        (Some("status"), ("", "PersistentVolumeClaim")) => storage::claims::status(new, &mut errors),
-        (Some("status"), ("resource.k8s.io", "ResourceClaim")) => devices::claim_status(old, new, &mut errors),
         (Some("status"), ("", "Node")) => nodes::node_status(new, &mut errors),
         (Some("status"), ("", "ResourceQuota")) => quotas::quota_status(new, &mut errors),
         _ => {}

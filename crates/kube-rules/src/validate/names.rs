@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::super::value_ext::ValueExt;
-use super::addresses::parse_legacy;
 use super::errors::{Errors, Path};
-use super::ranges::parse_legacy_range;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                      and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
@@ -297,18 +295,6 @@ pub fn ip_address(text: &str) -> NameProblem {
         }
         Ok(_) => NameProblem::new(),
     }
-}
-
-/// Returns the address of an interface in its own form, and how many of its bits are the network's.
-pub fn interface_address(text: &str) -> NameProblem {
-    if parse_legacy_range(text).is_none() {
-        return vec!["must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned()];
-    }
-    let (address, bits) = text.split_once('/').unwrap_or((text, ""));
-    let address = parse_legacy(address).map_or_else(|| address.to_owned(), |address| address.to_string());
-    let bits = bits.parse::<u32>().unwrap_or_default();
-    let canonical = format!("{address}/{bits}");
-    if canonical == text { NameProblem::new() } else { vec![format!("must be in canonical form (\"{canonical}\")")] }
 }
 
 /// Names another object: kind and name must both be there, and may be parts of a path.

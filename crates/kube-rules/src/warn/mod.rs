@@ -79,13 +79,6 @@ fn others(key: (&str, &str), object: &Value) -> Vec<String> {
                 }
             }
         }
-        ("storage.k8s.io", "CSIDriver")
-            if !spec.list("tokenRequests").is_empty() && !spec.has("serviceAccountTokenInSecrets") =>
-        {
-            let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
-                        possible logging of tokens in volume attributes";
-            said.push(text.to_owned());
-        }
         _ => {}
     }
     addresses::of_kind(key, object, &mut said);
@@ -112,11 +105,7 @@ pub fn update(write: &WriteContext<'_>, old: &Value, new: &Value) -> Vec<String>
     }
     if write.subresource.is_none() {
         // A field that never changes is reported once.
-        let told = match key {
-            ("storage.k8s.io", "CSIDriver") => old["spec"]["tokenRequests"] == new["spec"]["tokenRequests"],
-            ("", "ServiceAccount") => old["metadata"]["annotations"].has(ENFORCE),
-            _ => false,
-        };
+        let told = key == ("", "ServiceAccount") && old["metadata"]["annotations"].has(ENFORCE);
         if !told {
             warnings.extend(others(key, new));
         }

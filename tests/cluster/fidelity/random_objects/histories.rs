@@ -12,20 +12,17 @@ use crate::objects::Step;
 
 /// Kinds that change how the real server answers everybody, or that it changes by itself some time later: they are only
 /// tried.
-const TRIED: [&str; 13] = [
+const TRIED: [&str; 10] = [
     "APIService",
-    "FlowSchema",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
     "MutatingWebhookConfiguration",
     "PriorityClass",
-    "PriorityLevelConfiguration",
     "ResourceQuota",
     "ServiceCIDR",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
-    "CertificateSigningRequest",
 ];
 
 /// Names that are no good for most kinds.

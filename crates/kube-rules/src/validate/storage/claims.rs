@@ -20,7 +20,7 @@ pub fn template(template: &Value, at: &Path<'_>, errors: &mut Errors) {
 }
 
 /// Checks metadata of something that is still to be made, many times: only labels and annotations.
-pub fn template_metadata(metadata: &Value, metadata_at: &Path<'_>, errors: &mut Errors) {
+fn template_metadata(metadata: &Value, metadata_at: &Path<'_>, errors: &mut Errors) {
     metadata::annotations(metadata.entries("annotations"), &metadata_at.field("annotations"), errors);
     metadata::labels(metadata.entries("labels"), &metadata_at.field("labels"), errors);
     for name in
@@ -135,57 +135,4 @@ pub fn update(old: &Value, new: &Value, errors: &mut Errors) {
         }
     }
     immutable(before, after, "volumeMode", &Path::root(""), errors);
-}
-
-/// Checks the status of a claim: its capacity, and its allocated resources.
-pub fn status(object: &Value, errors: &mut Errors) {
-    let (status, at) = (&object["status"], Path::root("status"));
-    if object["spec"].list("accessModes").is_empty() {
-        errors.required(&Path::root("spec.accessModes"), "");
-    }
-    let capacity = at.field("capacity");
-    for (name, amount) in status.entries("capacity") {
-        positive(amount, &capacity.key(name), errors);
-    }
-    let states = at.field("allocatedResourceStatuses");
-    for (name, state) in status.entries("allocatedResourceStatuses") {
-        resource(name, &states, errors);
-        if !RESIZES.iter().any(|known| state == known) {
-            // The name is shown, not the value.
-            errors.not_supported(&states, name.as_str(), &RESIZES);
-        }
-    }
-    let allocated = at.field("allocatedResources");
-    for (name, amount) in status.entries("allocatedResources") {
-        let before = errors.0.len();
-        resource(name, &allocated, errors);
-        if errors.0.len() == before {
-            positive(amount, &allocated.key(name), errors);
-        }
-    }
-}
-
-/// The states of a change of size.
-const RESIZES: [&str; 5] = [
-    "ControllerResizeInProgress",
-    "ControllerResizeInfeasible",
-    "NodeResizeInProgress",
-    "NodeResizeInfeasible",
-    "NodeResizePending",
-];
-
-/// Checks a resource of claims: storage, or one with a domain of its own.
-fn resource(name: &str, at: &Path<'_>, errors: &mut Errors) {
-    let said = names::qualified_name(name);
-    errors.each_invalid(at, name, &said);
-    if said.is_empty() && name != "storage" && (!name.contains('/') || name.contains("kubernetes.io/")) {
-        errors.not_supported(at, name, &["storage"]);
-    }
-}
-
-fn positive(amount: &Value, at: &Path<'_>, errors: &mut Errors) {
-    let text = amount.as_str().unwrap_or_default();
-    if Quantity::parse(text).is_ok_and(|amount| amount.sign() < 0) {
-        errors.invalid(at, Shown::Plain(text.to_owned()), "must be a valid resource quantity");
-    }
 }

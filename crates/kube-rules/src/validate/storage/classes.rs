@@ -71,25 +71,6 @@ pub fn storage_class_update(old: &Value, new: &Value, errors: &mut Errors) {
     }
 }
 
-/// Checks a VolumeAttributesClass, its metadata apart.
-pub fn attributes_class(object: &Value, errors: &mut Errors) {
-    provisioner(object.text("driverName"), &Path::root("driverName"), errors);
-    if object.entries("parameters").is_empty() {
-        errors.required(&Path::root("parameters"), "must contain at least one key/value pair");
-    } else {
-        parameters(object, errors);
-    }
-}
-
-/// Checks a changed VolumeAttributesClass.
-pub fn attributes_class_update(old: &Value, new: &Value, errors: &mut Errors) {
-    for name in ["driverName", "parameters"] {
-        if old.get(name) != new.get(name) {
-            errors.forbidden(&Path::root(name), &format!("updates to {name} are forbidden."));
-        }
-    }
-}
-
 fn provisioner(name: &str, at: &Path<'_>, errors: &mut Errors) {
     if name.is_empty() {
         errors.required(at, "");

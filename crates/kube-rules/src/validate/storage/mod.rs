@@ -1,8 +1,6 @@
-//! Storage: volumes, claims, classes, and drivers.
+//! Storage: volumes, claims and classes.
 
 mod access_modes;
-pub mod attachments;
 pub mod claims;
 pub mod classes;
-pub mod csi;
 pub mod volumes;

@@ -9,7 +9,6 @@ use super::super::names;
 use super::super::pod::iscsi::{self, Holder};
 use super::super::pod::{node_selector, persistent_source};
 use super::access_modes::access_modes;
-use super::csi::driver_name;
 
 const RECLAIM: [&str; 3] = ["Delete", "Recycle", "Retain"];
 /// The sources of a volume, in the order of their checks: the name in an object, and in complaints.
@@ -41,55 +40,16 @@ const SOURCES: [(&str, &str); 22] = [
 /// The secret of who makes a volume larger.
 const EXPANSION: &str = "controllerExpandSecretRef";
 
-/// The place of a volume's spec.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum VolumePlace {
-    /// In a PersistentVolume.
-    Volume,
-    /// In another object, which says the rest.
-    Inline,
-}
-
 /// Checks a PersistentVolume, its metadata apart.
 pub fn volume(object: &Value, errors: &mut Errors) {
-    whole(&object["spec"], VolumePlace::Volume, &Path::root("spec"), errors);
-}
-
-/// Checks the spec of a volume that stands in another object.
-pub fn inline(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    whole(spec, VolumePlace::Inline, at, errors);
-}
-
-fn whole(spec: &Value, place: VolumePlace, at: &Path<'_>, errors: &mut Errors) {
-    const OUT_OF_PLACE: &str = "may not be specified in the context of inline volumes";
-    let inline = place == VolumePlace::Inline;
-    let refuse = |name: &str, errors: &mut Errors| {
-        if inline {
-            errors.forbidden(&at.field(name), OUT_OF_PLACE);
-        }
-        inline
-    };
-    if spec.has("claimRef") {
-        refuse("claimRef", errors);
-    }
-    if !spec.entries("capacity").is_empty() {
-        refuse("capacity", errors);
-    }
-    if inline && !spec.has("csi") {
-        errors.required(&at.field("csi"), "has to be specified in the context of inline volumes");
-    }
+    let (spec, at) = (&object["spec"], &Path::root("spec"));
     modes(spec, at, errors);
-    if !inline {
-        capacity(spec, &at.field("capacity"), errors);
-    }
+    capacity(spec, &at.field("capacity"), errors);
     let reclaim = spec.text("persistentVolumeReclaimPolicy");
-    if inline && !matches!(reclaim, "" | "Retain") {
-        let at = at.field("persistentVolumeReclaimPolicy");
-        errors.forbidden(&at, "may only be Retain in the context of inline volumes");
-    } else if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
+    if !reclaim.is_empty() && !RECLAIM.contains(&reclaim) {
         errors.not_supported(&at.field("persistentVolumeReclaimPolicy"), reclaim, &RECLAIM);
     }
-    if spec.has("nodeAffinity") && !refuse("nodeAffinity", errors) {
+    if spec.has("nodeAffinity") {
         affinity(&spec["nodeAffinity"], &at.field("nodeAffinity"), errors);
     }
     sources(spec, at, errors);
@@ -98,13 +58,11 @@ fn whole(spec: &Value, place: VolumePlace, at: &Path<'_>, errors: &mut Errors) {
         errors.forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'");
     }
     let class = spec.text("storageClassName");
-    if !class.is_empty() && !refuse("storageClassName", errors) {
+    if !class.is_empty() {
         errors.each_invalid(&at.field("storageClassName"), class, &names::dns_1123_subdomain(class));
     }
     errors.one_of(spec, "volumeMode", &["Block", "Filesystem"], at);
-    if !inline {
-        attributes(spec, at, errors);
-    }
+    attributes(spec, at, errors);
 }
 
 fn modes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -219,6 +177,18 @@ fn csi(source: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     }
+}
+
+/// Checks the name of a driver.
+fn driver_name(name: &str, at: &Path<'_>, errors: &mut Errors) {
+    if name.is_empty() {
+        errors.required(at, "");
+        return;
+    }
+    if name.len() > 63 {
+        errors.too_long(at, 63);
+    }
+    errors.each_invalid(at, name, &names::dns_1123_subdomain(&name.to_lowercase()));
 }
 
 fn attributes(spec: &Value, at: &Path<'_>, errors: &mut Errors) {

@@ -3,7 +3,6 @@
 //! Happens after the object is complete (defaults, managed fields), as in the real server.
 
 mod certificates;
-mod devices;
 mod limits;
 mod namespace;
 mod priority;

@@ -43,7 +43,6 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("autoscaling", "horizontalpodautoscalers", "Reference|Targets|MinPods|MaxPods|Replicas|Age"),
     ("batch", "cronjobs", "Schedule|Timezone|Suspend:boolean|Active:integer|Last Schedule|Age|@"),
     ("batch", "jobs", "Status|Completions|Duration|Age|@"),
-    ("certificates.k8s.io", "certificatesigningrequests", "Age|SignerName|Requestor|RequestedDuration|Condition"),
     ("networking.k8s.io", "ingressclasses", "Controller|Parameters|Age"),
     ("networking.k8s.io", "ingresses", "Class|Hosts|Address|Ports|Age"),
     ("networking.k8s.io", "ipaddresses", "ParentRef"),
@@ -54,16 +53,7 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("rbac.authorization.k8s.io", "clusterroles", "Created At:date"),
     ("rbac.authorization.k8s.io", "rolebindings", "Role|Age|Users*|Groups*|ServiceAccounts*"),
     ("rbac.authorization.k8s.io", "roles", "Created At:date"),
-    (
-        "storage.k8s.io",
-        "csidrivers",
-        "AttachRequired:boolean|PodInfoOnMount:boolean|StorageCapacity:boolean|TokenRequests|RequiresRepublish:boolean|Modes|Age",
-    ),
-    ("storage.k8s.io", "csinodes", "Drivers:integer|Age"),
-    ("storage.k8s.io", "csistoragecapacities", "Created At:date"),
     ("storage.k8s.io", "storageclasses", "Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age"),
-    ("storage.k8s.io", "volumeattachments", "Attacher/name|PV|Node|Attached:boolean|Age"),
-    ("storage.k8s.io", "volumeattributesclasses", "DriverName|Age"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "Mutations:integer|ParamKind|Age"),
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "PolicyName|ParamRef|Age"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "Webhooks:integer|Age"),
@@ -75,18 +65,6 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("coordination.k8s.io", "leases", "Holder|Age"),
     ("node.k8s.io", "runtimeclasses", "Handler|Age"),
     ("discovery.k8s.io", "endpointslices", "AddressType|Ports|Endpoints|Age"),
-    ("resource.k8s.io", "resourceclaims", "State|Age"),
-    ("resource.k8s.io", "resourceslices", "Node|Driver|Pool|Age"),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        "flowschemas",
-        "PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL",
-    ),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        "prioritylevelconfigurations",
-        "Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age",
-    ),
     ("autoscaling", "scales", "Desired:integer|Available:integer|Age"),
 ];
 

@@ -61,13 +61,12 @@ impl ApiServer {
             let next = if left > 0 { object.clone() } else { Value::Null };
             let named = self.name(target, std::mem::replace(&mut object, next))?;
             let sets_version = !text(&named, "/metadata/resourceVersion").is_empty();
-            let asked = keeps_asked(target).then(|| named.clone());
+            let asked = target.resource.is("", "services").then(|| named.clone());
             let Read { object: mut new, warnings } = {
                 let admit = |object: &mut Value| self.admission().admit_new(target, options, object);
-                let done = kube_rules::create(&write_context(target, options, self.now()), named, &admit);
-                self.admission().for_administrators(target, asked.as_ref().unwrap_or(&Value::Null), done)?
+                kube_rules::create(&write_context(target, options, self.now()), named, &admit)?
             };
-            if let Some(asked) = asked.filter(|_| target.resource.is("", "services")) {
+            if let Some(asked) = asked {
                 take_back_ports(&asked, &mut new);
             }
             if sets_version {
@@ -181,9 +180,4 @@ impl ApiServer {
             _ => Ok(()),
         }
     }
-}
-
-/// Returns true when the request still counts when an object is made of it.
-fn keeps_asked(target: &Target) -> bool {
-    target.resource.is("", "services") || target.resource.definition.group == "resource.k8s.io"
 }

@@ -144,8 +144,8 @@ impl ApiServer {
         }
         self.authorizer().may_grant(target, options.requester.as_ref(), None, &applied)?;
         let admit = |object: &mut Value| self.admission().admit_new(target, options, object);
-        let done = kube_rules::apply_new(&write_context(target, options, now), &identity, &applied, &admit);
-        let Read { mut object, warnings } = self.admission().for_administrators(target, &applied, done)?;
+        let write = write_context(target, options, now);
+        let Read { mut object, warnings } = kube_rules::apply_new(&write, &identity, &applied, &admit)?;
         if target.resource.is("", "services") {
             take_back_ports(&applied, &mut object);
         }

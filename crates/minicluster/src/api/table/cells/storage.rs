@@ -1,8 +1,8 @@
-//! Rows of volumes and their providers.
+//! Rows of volumes and their classes.
 
 use serde_json::{Value, json};
 
-use super::{NONE, Row, UNSET, plain};
+use super::{Row, UNSET, plain};
 
 pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
     let (name, age) = (row.name(), row.age());
@@ -23,35 +23,6 @@ pub(super) fn cells(row: &Row<'_>, kind: &str) -> Option<Vec<Value>> {
                 age,
             ]
         }
-        "csidrivers" => {
-            let attach = json!(row.at("/spec/attachRequired") != false);
-            let requests = row.list("/spec/tokenRequests");
-            let audiences: Vec<String> = requests.iter().map(|request| plain(&request["audience"])).collect();
-            let requests = if requests.is_empty() { UNSET.to_owned() } else { audiences.join(",") };
-            let modes: Vec<String> = row.list("/spec/volumeLifecycleModes").iter().map(plain).collect();
-            let modes = if modes.is_empty() { NONE.to_owned() } else { modes.join(",") };
-            vec![
-                name,
-                attach,
-                flag("/spec/podInfoOnMount"),
-                flag("/spec/storageCapacity"),
-                json!(requests),
-                flag("/spec/requiresRepublish"),
-                json!(modes),
-                age,
-            ]
-        }
-        "csinodes" => vec![name, json!(row.count("/spec/drivers")), age],
-        "csistoragecapacities" => vec![name, row.created()],
-        "volumeattachments" => vec![
-            name,
-            json!(row.text("/spec/attacher")),
-            json!(row.text("/spec/source/persistentVolumeName")),
-            json!(row.text("/spec/nodeName")),
-            flag("/status/attached"),
-            age,
-        ],
-        "volumeattributesclasses" => vec![name, json!(row.text("/driverName")), age],
         _ => return None,
     })
 }
