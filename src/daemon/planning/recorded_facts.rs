@@ -61,14 +61,16 @@ impl Context {
                 && newest.reason.as_ref().is_some_and(|reason| reason.code == ReasonCode::UndoneByHand)
         });
         let was_suspended = newest.as_ref().is_some_and(|newest| newest.outcome == Outcome::Suspended);
-        let is_canary = prepared.live.as_ref().is_some_and(|live| live.is_canary);
-        let last = (unfinished || is_canary).then(|| self.last_rollout(&wanted.key)).flatten();
+        let canary = prepared.live.as_ref().and_then(|live| live.canary);
+        let last = (unfinished || canary.is_some()).then(|| self.last_rollout(&wanted.key)).flatten();
         // A canary whose way back was refused stays at its step.
-        let is_left = |outcome| outcome == Outcome::Failed || is_canary && outcome == Outcome::RollbackFailed;
+        let is_left = |last: &Record| {
+            let outcome = last.outcome;
+            (outcome == Outcome::Failed || canary.is_some() && outcome == Outcome::RollbackFailed)
+                && last.manifest_hash.as_ref() == Some(&wanted.hash)
+        };
         let is_left_failed = wanted.trigger != Trigger::Retry
-            && last
-                .as_ref()
-                .is_some_and(|last| is_left(last.outcome) && last.manifest_hash.as_ref() == Some(&wanted.hash));
+            && (canary.is_some_and(|mark| mark.failed) || last.as_ref().is_some_and(is_left));
         RecordedFacts {
             newest: newest.map(|record| (record.outcome, record.started)),
             was_undone,

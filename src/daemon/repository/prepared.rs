@@ -127,16 +127,6 @@ pub fn progress(wanted: &Wanted, live: &Value, settled: bool) -> Option<LiveProg
     // If belay replaces the pods, those of the other controller are still to come or to go.
     let is_rolling_update = rolling_update::has_begun(live);
     let complete = is_complete(&wanted.key, live) && !is_rolling_update;
-    let is_canary = CanaryMark::on(live).is_some();
-    Some(LiveProgress {
-        complete,
-        is_rolling_update,
-        ours,
-        marked,
-        is_canary,
-        template,
-        held_template,
-        settled,
-        baseline,
-    })
+    let canary = CanaryMark::on(live);
+    Some(LiveProgress { complete, is_rolling_update, ours, marked, canary, template, held_template, settled, baseline })
 }

@@ -461,10 +461,31 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
     let live = self::live(&world).await;
     assert_eq!(marks::annotation(&live, "owner"), Some("shop"));
     assert_eq!(CanaryMark::on(&live), Some(mark), "a commit that leaves the pod template begins none either");
+    assert_eq!(world.record(&owned, WEB).outcome, Outcome::Complete);
+    let larger = world.push("web.yaml", &bad_text.replace("replicas: 4", "replicas: 5"), "Another number of pods");
+    world.through(&larger).await;
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!(CanaryMark::on(&self::live(&world).await), Some(mark), "nor does one that changes the number of pods");
     assert_eq!((sampling.most_new(), sampling.fewest_old()), (1, 4));
     let fix = world.push("web.yaml", &report(web("1 0", "web:1")), "Back to the first");
     world.through(&fix).await;
     assert_as_the_manifest_says(&world).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_goes_on_under_a_newer_commit_is_marked_when_it_fails() {
+    let mut world = World::embedded().await;
+    let report = |text: String| text.replace("annotations: {", "annotations: {belay.dev/on-failure: report, ");
+    let first = world.push("web.yaml", &report(web("1 5m", "web:1")), "First version");
+    world.start();
+    world.through(&first).await;
+    let bad = report(with_steps("1 5m", &broken("web", "crash-after=2m")));
+    let second = world.push("web.yaml", &bad, "Crashes");
+    until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
+    let owned = world.push("web.yaml", &bad.replace("annotations: {", "annotations: {owner: shop, "), "An owner");
+    world.through(&owned).await;
+    assert_eq!(world.record(&owned, WEB).outcome, Outcome::Failed);
+    assert!(CanaryMark::on(&live(&world).await).unwrap().failed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -35,25 +35,32 @@ pub fn check<S: AsRef<str>>(args: &[S], out: &str) {
 
 /// Checks that a value fits; fails with the reason.
 pub fn fits(value: &Value, schema: &Value, root: &Value, at: &str) -> Result<(), String> {
+    fits_beside(value, schema, root, at, &[])
+}
+
+/// Checks that a value fits a part of a schema: the fields of these names belong to the same object.
+fn fits_beside(value: &Value, schema: &Value, root: &Value, at: &str, others: &[String]) -> Result<(), String> {
     if schema.as_bool() == Some(true) {
         return Ok(());
     }
     let words = schema.as_object().ok_or_else(|| format!("{at}: nothing fits {schema}"))?;
     // Words beside a choice belong to the same object.
-    let beside = all_properties(schema, root);
+    let beside = all_properties(schema, root).map(|own| [own.as_slice(), others].concat());
+    let others = beside.as_deref().unwrap_or(others);
     for (word, said) in words {
         match word.as_str() {
-            "$ref" => fits(value, resolve(said, root), root, at)?,
+            "$ref" => fits_beside(value, resolve(said, root), root, at, others)?,
             "type" => has_type(value, said, at)?,
             "const" if value != said => return Err(format!("{at} is {value}, not {said}")),
             "enum" if !items(said).contains(value) => return Err(format!("{at} is {value}, none of {said}")),
             "anyOf" | "oneOf" => {
-                let tried: Vec<Result<(), String>> = items(said).iter().map(|one| fits(value, one, root, at)).collect();
+                let tried = items(said).iter().map(|one| fits_beside(value, one, root, at, others));
+                let tried: Vec<Result<(), String>> = tried.collect();
                 if tried.iter().all(Result::is_err) {
                     return Err(format!("{at} fits none: {tried:?}"));
                 }
             }
-            "allOf" => items(said).iter().try_for_each(|one| fits(value, one, root, at))?,
+            "allOf" => items(said).iter().try_for_each(|one| fits_beside(value, one, root, at, others))?,
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     fits(item, said, root, &format!("{at}[{index}]"))?;
@@ -81,7 +88,7 @@ pub fn fits(value: &Value, schema: &Value, root: &Value, at: &str) -> Result<(),
             other => return Err(format!("{at}: the checker does not know the word {other:?}")),
         }
     }
-    if let Some(known) = beside.filter(|_| words.contains_key("properties")) {
+    if let Some(known) = beside.as_ref().filter(|_| words.contains_key("properties")) {
         for name in value.as_object().into_iter().flatten().map(|(name, _)| name) {
             if !known.contains(name) {
                 return Err(format!("{at} has {name:?}, which the schema does not tell of"));

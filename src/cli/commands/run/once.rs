@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use crate::cli::exit::Exit;
 use crate::cli::output::{plain, progress};
 use crate::config::{SourceConfig, Span};
-use crate::daemon::{SourceStatus, Status};
+use crate::daemon::{Obstacle, SourceStatus, Status};
 use belay_core::rollout::{ObjectState, SourceState};
 
 /// Returns when every source is through with its head, or waits for one that is, and that is not complete.
@@ -23,7 +23,9 @@ pub(super) async fn settled(mut status: watch::Receiver<Status>, sources: &[Sour
         let through = |(name, source): (&String, &SourceStatus)| {
             let hopeless =
                 source.obstacles.unreadable.is_some() || source.obstacles.waits.is_some() && in_vain(status, name);
-            source.settled || hopeless
+            // A Lease that is not renewed at the moment is renewed soon, or lost: either is an answer, this is none.
+            let is_held = !source.obstacles.trouble.contains_key(&Obstacle::Lease);
+            source.settled && is_held || hopeless
         };
         !status.sources.is_empty() && status.sources.iter().all(through)
     };
@@ -67,4 +69,25 @@ fn is_well(source: &SourceStatus) -> bool {
     let is_degraded = source.state() == SourceState::Degraded;
     let is_free = obstacles.waits.is_none() && obstacles.trouble.is_empty();
     is_free && !is_degraded && source.counts().of(ObjectState::Waiting) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::Obstacles;
+    use futures::FutureExt as _;
+
+    #[test]
+    fn it_waits_until_the_lease_is_renewed_again() {
+        let of = |trouble: Option<Obstacle>| {
+            let trouble = trouble.map(|obstacle| (obstacle, "no answer within 3s".to_owned()));
+            let obstacles = Obstacles { trouble: trouble.into_iter().collect(), ..Obstacles::default() };
+            let source = SourceStatus { settled: true, obstacles, ..SourceStatus::default() };
+            Status { sources: [("shop".to_owned(), source)].into(), ..Status::default() }
+        };
+        for (trouble, is_over) in [(None, true), (Some(Obstacle::Lease), false), (Some(Obstacle::Repository), true)] {
+            let (_publisher, status) = watch::channel(of(trouble.clone()));
+            assert_eq!(settled(status, &[]).now_or_never().is_some(), is_over, "{trouble:?}");
+        }
+    }
 }

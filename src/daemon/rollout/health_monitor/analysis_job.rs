@@ -70,7 +70,7 @@ impl AnalysisJob {
         let mut state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
         let unstarted = self.not_started.clone().unwrap_or_else(|| stuck_job(&self.key));
         if !self.has_run && matches!(job_state(&self.key, &live, &pods, Some(&unstarted)), JobState::Cut(_)) {
-            if let Some(has_started) = self.has_started(&live).await {
+            if let Some(has_started) = self.has_started(&live).await? {
                 self.not_started = (!has_started).then_some(unstarted);
                 self.has_run = has_started;
             }
@@ -85,11 +85,17 @@ impl AnalysisJob {
     }
 
     /// Returns true when something of it has started since the last look, or while belay was away; `None` if the cluster does not know.
-    async fn has_started(&self, live: &Value) -> Option<bool> {
-        self.context.cluster.job_has_started(&self.key, live).await.unwrap_or_else(|error| {
-            warn!(job = %self.key, %error, "its events can't be read: they do not tell whether anything of it has started");
-            None
-        })
+    ///
+    /// # Errors
+    /// If the cluster does not answer: another look will tell.
+    async fn has_started(&self, live: &Value) -> Result<Option<bool>, ClusterError> {
+        match self.context.cluster.job_has_started(&self.key, live).await {
+            Err(error) if !error.is_outage() && !error.is_own() => {
+                warn!(job = %self.key, %error, "its events can't be read: they do not tell whether anything of it has started");
+                Ok(None)
+            }
+            answer => answer,
+        }
     }
 
     /// Names it in the history, before it is made: it is deleted by that, whatever the configuration says then.

@@ -91,10 +91,13 @@ impl RolloutTask {
 
     /// Takes up the canary that is under way on the live workload, if one is.
     pub fn resume_canary(&mut self, live: &Value) {
-        let Some(lock) = CanaryLock::on(live).filter(|_| self.may_have_canary()) else { return };
+        let Some(mut lock) = CanaryLock::on(live).filter(|_| self.may_have_canary()) else { return };
         if self.failed_step(live).is_some() {
-            // It was left at this step. What is applied beside it begins no other look at it.
+            // It was left at this step. What is applied beside it, another number of pods too, makes no more new pods and begins no other
+            // look at it.
+            lock.replicas = lock.replicas.max(self.replicas(live));
             self.apply.body = Compact::of(&lock.onto(self.whole_body(live)));
+            (self.apply.scales, self.resume.continues_rollout) = (false, false);
             return;
         }
         let whole = Compact::of(&self.whole_body(live));
@@ -103,7 +106,11 @@ impl RolloutTask {
         canary.lock.paused = lock.paused;
         // Steps that ask for fewer pods by now take none away: under a lower surge, the controller would take old pods away for them. After
         // the last step it goes on to all pods; until then the locks stay as they are.
-        canary.lock.pods = if canary.step().is_none() { lock.pods } else { canary.lock.pods.max(lock.pods) };
+        if canary.step().is_none() {
+            canary.lock.pods = lock.pods;
+        } else {
+            canary.lock.keep_pods_of(&lock);
+        }
         self.apply.body = canary.body();
         self.canary = Some(Box::new(canary));
         self.resume.continues_rollout = true;
@@ -211,7 +218,9 @@ impl RolloutTask {
     async fn mark_live_step(&self) -> Result<(), ClusterError> {
         let (cluster, key) = (&self.context.cluster, &self.planned.wanted.key);
         let Some(live) = cluster.get(key, &self.served).await? else { return Ok(()) };
-        let Some(mut lock) = CanaryLock::on(&live).filter(|_| self.is_ours(&live)) else { return Ok(()) };
+        // The template of a rollout that is continued names the commit that began it.
+        let is_judged = self.is_ours(&live) || self.resume.continues_rollout;
+        let Some(mut lock) = CanaryLock::on(&live).filter(|_| is_judged) else { return Ok(()) };
         lock.mark.failed = true;
         let mut locked = lock.onto(self.whole_body(&live));
         locked["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
@@ -235,9 +244,7 @@ impl RolloutTask {
             let kind = canary.lock.kind;
             let CanaryProgress { steps, whole, lock, .. } = *canary;
             let mut canary = CanaryProgress::at(kind, steps, next, self.replicas(live), whole);
-            if lock.replicas == canary.lock.replicas {
-                canary.lock.pods = canary.lock.pods.max(lock.pods);
-            }
+            canary.lock.keep_pods_of(&lock);
             self.apply.body = canary.body();
             self.canary = Some(Box::new(canary));
             self.tell_step(Some(live)).await?;

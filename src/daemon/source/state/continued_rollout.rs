@@ -59,7 +59,7 @@ impl State {
         // One that has become complete while it was suspended has no end in the books yet.
         let unfinished = prepared.is_unfinished(&self.settings.source) || prepared.recorded.was_suspended();
         let is_left_canary =
-            prepared.recorded.is_left_failed && prepared.live.as_ref().is_some_and(|live| live.is_canary);
+            prepared.recorded.is_left_failed && prepared.live.as_ref().is_some_and(|live| live.canary.is_some());
         if held || !unfinished || is_left_canary || WorkloadDriver::of_object(&wanted.key).replaces_pods() {
             return false;
         }

@@ -178,7 +178,7 @@ pub fn take_up(state: &mut State, mut prepared: Prepared, effects: &mut Vec<Effe
 /// Returns true when a live workload is at a step of a canary and nobody carries that on, as after a restore of etcd: its locks would
 /// stay.
 fn is_left_canary(state: &State, prepared: &Prepared) -> bool {
-    let is_canary = prepared.live.as_ref().is_some_and(|live| live.is_canary);
+    let is_canary = prepared.live.as_ref().is_some_and(|live| live.canary.is_some());
     is_canary && !prepared.recorded.is_left_failed && state.settings.drift == Drift::Correct
 }
 

@@ -99,6 +99,13 @@ impl CanaryLock {
         Some(CanaryLock { kind, mark, pods, replicas, paused: live["spec"]["paused"] == true })
     }
 
+    /// Asks for no fewer new pods than an earlier lock of a workload of the same size did.
+    pub fn keep_pods_of(&mut self, earlier: &CanaryLock) {
+        if self.replicas == earlier.replicas {
+            self.pods = self.pods.max(earlier.pods);
+        }
+    }
+
     /// Returns the number of new pods that there are to be: those of the step, as far as there are so many.
     #[must_use]
     pub fn new_pods(&self) -> i64 {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::step::{Apply, PlanStep};
 use crate::manifest::ObjectKey;
+use crate::rollout::canary::CanaryMark;
 use crate::rollout::judge::health::was_complete;
 use crate::rollout::{
     Baseline, GRACE, Outcome, Reason, ReasonCode, Record, Trigger, is_job, progress_deadline_seconds,
@@ -26,8 +27,8 @@ pub struct LiveProgress {
     pub template: Option<String>,
     /// The hash by which a hold would name its pod template; see [`crate::rollout::held_template_hash`].
     pub held_template: Option<String>,
-    /// True when a canary of it is under way, by its mark.
-    pub is_canary: bool,
+    /// The step of its canary, under way or left, by its mark.
+    pub canary: Option<CanaryMark>,
     /// True when its rollout was over long ago, by all that the cluster says; see [`has_settled`].
     pub settled: bool,
     /// The baseline from which it would be judged.
@@ -180,9 +181,9 @@ impl ResumeFacts<'_> {
         let known = self.open.and(self.recorded.applied.clone());
         let scales =
             known.as_ref().is_some_and(|known| known.only_size) || self.continues_scaling && !self.continues_rollout;
-        let live = self.live.filter(|live| live.ours || live.is_canary || self.continues_rollout || scales)?;
+        let live = self.live.filter(|live| live.ours || live.canary.is_some() || self.continues_rollout || scales)?;
         // A canary that failed and was left is no rollout any more.
-        let is_over = if live.is_canary { self.recorded.is_left_failed } else { live.complete || live.settled };
+        let is_over = if live.canary.is_some() { self.recorded.is_left_failed } else { live.complete || live.settled };
         if self.open.is_none() && is_over && !self.continues_rollout {
             return None;
         }
@@ -219,7 +220,7 @@ mod tests {
             is_rolling_update,
             ours,
             marked,
-            is_canary: false,
+            canary: None,
             template: None,
             held_template: None,
             settled,
@@ -294,7 +295,9 @@ mod tests {
         let sized = || (Some(Baseline { only_size: true, ..baseline(3) }), None);
         let same = || PlanStep::Unchanged;
         let settled = || live(false, true).map(|live| LiveProgress { settled: true, ..live });
-        let canary = || live(false, false).map(|live| LiveProgress { settled: true, is_canary: true, ..live });
+        let canary = || {
+            live(false, false).map(|live| LiveProgress { settled: true, canary: Some(CanaryMark::at(1, 2)), ..live })
+        };
         each_becomes(vec![
             ("nothing is under way", same(), None, live(true, true), none(), no, "unchanged"),
             ("it is no workload", same(), Some(UnderWay), None, applied(3), no, "unchanged"),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::daemon::source::state::retries::RetryCause;
+use belay_core::rollout::canary::CanaryMark;
 use belay_core::rollout::{LiveProgress, RecordedFacts};
 
 #[tokio::test(start_paused = true)]
@@ -197,7 +198,7 @@ fn standing(complete: bool) -> Option<LiveProgress> {
         marked,
         template,
         held_template: None,
-        is_canary: false,
+        canary: None,
         settled: false,
         baseline: Baseline::default(),
     })
@@ -255,7 +256,7 @@ async fn what_is_not_as_it_should_be_is_corrected_or_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn a_canary_that_is_there_again_goes_on() {
-    let canary = || standing(false).map(|live| LiveProgress { is_canary: true, ..live });
+    let canary = || standing(false).map(|live| LiveProgress { canary: Some(CanaryMark::at(1, 2)), ..live });
     let left_failed = || RecordedFacts { is_left_failed: true, ..RecordedFacts::default() };
     let unchanged = |_: &Wanted| PlanStep::Unchanged;
     each_becomes(vec![

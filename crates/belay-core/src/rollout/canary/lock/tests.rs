@@ -25,6 +25,15 @@ fn a_locked_deployment_gets_no_more_new_pods_and_keeps_its_old_ones() {
 }
 
 #[test]
+fn a_step_asks_for_no_fewer_new_pods_than_there_are() {
+    for (pods, replicas, expected) in [(1, 5, 2), (2, 5, 2), (3, 5, 3), (1, 4, 1)] {
+        let mut next = CanaryLock { pods, replicas, ..lock(false) };
+        next.keep_pods_of(&lock(true));
+        assert_eq!(next.pods, expected, "{pods} of {replicas}: those of another size say nothing");
+    }
+}
+
+#[test]
 fn locks_that_somebody_has_changed_are_seen() {
     let live = lock(true).onto(manifest());
     assert!(lock(true).is_first_held_by(&live) && lock(false).is_first_held_by(&live));
