@@ -188,8 +188,7 @@ mod tests {
     #[test]
     fn a_name_that_the_configuration_does_not_have_is_complained_about_at_its_line() {
         let of = |kind: &str, names: &str, known: &[&str]| {
-            const SPEC: &str =
-                "spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}}}";
+            const SPEC: &str = "spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}}";
             let head = format!("apiVersion: apps/v1\nkind: {kind}\nmetadata:\n  name: web\n  annotations:\n");
             let text = format!("{head}    {}: \"{names}\"\n{SPEC}\n", marks::ANALYSIS);
             let file = read_file("web.yaml", text.as_bytes(), &Scopes::new("shop"));
