@@ -454,7 +454,7 @@ async fn a_canary_that_is_only_reported_stays_at_its_step() {
     let live = live(&world).await;
     assert_eq!(marks::annotation(&live, "belay.dev/on-failure"), Some("report"), "the edit is put right");
     assert_eq!(CanaryMark::on(&live), Some(mark), "a correction begins no other look");
-    let owned = bad_text.replace("annotations: {", "annotations: {owner: shop, ");
+    let owned = bad_text.replacen("annotations: {", "annotations: {owner: shop, ", 1);
     let owned = world.push("web.yaml", &owned, "Another annotation of the workload");
     world.through(&owned).await;
     tokio::time::sleep(Duration::from_mins(20)).await;
@@ -482,7 +482,7 @@ async fn a_step_that_goes_on_under_a_newer_commit_is_marked_when_it_fails() {
     let bad = report(with_steps("1 5m", &broken("web", "crash-after=2m")));
     let second = world.push("web.yaml", &bad, "Crashes");
     until_step(&mut world, &second, "1 of 1 new pods are ready; watched until").await;
-    let owned = world.push("web.yaml", &bad.replace("annotations: {", "annotations: {owner: shop, "), "An owner");
+    let owned = world.push("web.yaml", &bad.replacen("annotations: {", "annotations: {owner: shop, ", 1), "An owner");
     world.through(&owned).await;
     assert_eq!(world.record(&owned, WEB).outcome, Outcome::Failed);
     assert!(CanaryMark::on(&live(&world).await).unwrap().failed);
