@@ -83,7 +83,7 @@ mod tests {
             let trouble = trouble.map(|obstacle| (obstacle, "no answer within 3s".to_owned()));
             let obstacles = Obstacles { trouble: trouble.into_iter().collect(), ..Obstacles::default() };
             let source = SourceStatus { settled: true, obstacles, ..SourceStatus::default() };
-            Status { sources: [("shop".to_owned(), source)].into(), ..Status::default() }
+            Status { sources: [("shop".to_owned(), source)].into() }
         };
         for (trouble, is_over) in [(None, true), (Some(Obstacle::Lease), false), (Some(Obstacle::Repository), true)] {
             let (_publisher, status) = watch::channel(of(trouble.clone()));
