@@ -70,9 +70,7 @@ impl AnalysisJob {
         let mut state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
         let unstarted = self.not_started.clone().unwrap_or_else(|| stuck_job(&self.key));
         // A pod that is deleted before anything of it has started ends as a failed one: Events tell them apart.
-        let is_stuck = self.not_started.as_ref().is_some_and(|why| why.starts_with(&stuck_job(&self.key)));
-        if !self.has_run && !is_stuck && matches!(job_state(&self.key, &live, &[], Some(&unstarted)), JobState::Cut(_))
-        {
+        if !self.has_run && matches!(job_state(&self.key, &live, &[], Some(&unstarted)), JobState::Cut(_)) {
             let has_started = self.has_started(&live).await?;
             if let Some(has_started) = has_started {
                 self.not_started = (!has_started).then_some(unstarted);

@@ -69,7 +69,7 @@ impl MeasuredRollout {
         Ok(AnalysisJob {
             context: Arc::clone(context),
             record: self.record,
-            not_started: said.and_then(|said| could_not_start(&key, said).or(Some(said))).map(str::to_owned),
+            not_started: said.and_then(|said| could_not_start(&key, said)).map(str::to_owned),
             has_run: false,
             is_noted: false,
             key,
