@@ -69,15 +69,12 @@ impl AnalysisJob {
         let pods = cluster.observe(&self.key, &live, None).await?.observation.pods;
         let mut state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
         let unstarted = self.not_started.clone().unwrap_or_else(|| stuck_job(&self.key));
-        // A pod that is deleted before anything of it has started ends as a failed one: Events tell them apart.
-        if !self.has_run && matches!(job_state(&self.key, &live, &[], Some(&unstarted)), JobState::Cut(_)) {
-            let has_started = self.has_started(&live).await?;
-            if let Some(has_started) = has_started {
+        if !self.has_run && matches!(job_state(&self.key, &live, &pods, Some(&unstarted)), JobState::Cut(_)) {
+            if let Some(has_started) = self.has_started(&live).await? {
                 self.not_started = (!has_started).then_some(unstarted);
                 self.has_run = has_started;
             }
-            let pods = if has_started == Some(false) { &[][..] } else { &pods };
-            state = job_state(&self.key, &live, pods, self.not_started.as_deref());
+            state = job_state(&self.key, &live, &pods, self.not_started.as_deref());
         }
         match &state {
             JobState::NotStarted(why) => self.not_started = Some(why.clone()),
