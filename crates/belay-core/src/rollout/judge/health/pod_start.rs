@@ -25,11 +25,17 @@ pub enum PodStart {
 pub(super) fn start_of_pod(pod: &Value) -> PodStart {
     let lists = ["initContainerStatuses", "containerStatuses"];
     let statuses = || lists.into_iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
-    let has_ended_or_runs = matches!(text(&pod["status"], "phase"), "Running" | "Succeeded" | "Failed");
+    let is_leaving = pod["metadata"].get("deletionTimestamp").is_some();
+    // A node ends a deleted pod as failed, also one of which nothing has started: its containers tell.
+    let has_ended_or_runs = match text(&pod["status"], "phase") {
+        "Running" | "Succeeded" => true,
+        "Failed" => !is_leaving,
+        _ => false,
+    };
     if has_ended_or_runs || statuses().any(has_started) {
         return PodStart::Started;
     }
-    if pod["metadata"].get("deletionTimestamp").is_some() {
+    if is_leaving {
         return PodStart::Leaving;
     }
     // Its node counts this time from the pod's arrival on, and ends the pod.
@@ -42,11 +48,16 @@ fn has_started(status: &Value) -> bool {
     let is = |state: &Value| state.is_object();
     let (now, before) = (&status["state"], &status["lastState"]);
     is(&now["running"])
-        || is(&now["terminated"])
+        || is(&now["terminated"]) && !was_never_found(&now["terminated"])
         || is(&before["terminated"])
         || status["started"] == true
         || status["restartCount"].as_i64().is_some_and(|restarts| restarts > 0)
         || text(&now["waiting"], "reason") == "CrashLoopBackOff"
+}
+
+/// Returns true for the end that a node gives to a container which it has not found, and of which it knows no start.
+fn was_never_found(terminated: &Value) -> bool {
+    text(terminated, "reason") == "ContainerStatusUnknown" && !terminated["startedAt"].is_string()
 }
 
 fn waits_for_more(status: &Value) -> bool {
@@ -126,9 +137,26 @@ mod tests {
         ] {
             assert_eq!(start_of_pod(&pod(status.clone())), expected, "{status}");
         }
-        let mut leaving = pod(json!({"phase": "Pending", "containerStatuses": missing}));
-        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(start_of_pod(&leaving), PodStart::Leaving);
+    }
+
+    #[test]
+    fn a_deleted_pod_of_which_nothing_has_started_leaves_whatever_its_phase_is() {
+        let ended = |terminated: Value, restarts: i64| json!([{"name": "app", "restartCount": restarts, "started": false, "state": {"terminated": terminated}}]);
+        let unknown =
+            json!({"exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": null, "finishedAt": null});
+        let known = json!({"exitCode": 137, "reason": "Error", "startedAt": "2026-01-01T00:00:00Z"});
+        for (status, expected) in [
+            (json!({"phase": "Pending", "containerStatuses": waits("ImagePullBackOff")}), PodStart::Leaving),
+            (json!({"phase": "Failed", "containerStatuses": ended(unknown.clone(), 0)}), PodStart::Leaving),
+            (json!({"phase": "Failed", "reason": "Evicted"}), PodStart::Leaving),
+            (json!({"phase": "Failed", "containerStatuses": ended(unknown, 1)}), PodStart::Started),
+            (json!({"phase": "Failed", "containerStatuses": ended(known, 0)}), PodStart::Started),
+            (json!({"phase": "Succeeded"}), PodStart::Started),
+        ] {
+            let mut leaving = pod(status.clone());
+            leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            assert_eq!(start_of_pod(&leaving), expected, "{status}");
+        }
     }
 
     #[test]
