@@ -9,8 +9,32 @@ use belay::prometheus::{Answer, InstantQuery, PrometheusError};
 use belay_core::rollout::Record;
 use belay_core::rollout::analysis::{Measurement, Sample};
 use jiff::Timestamp;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use super::daemon::{World, deployment};
+
+/// Answers queries over HTTP as Prometheus does. `counters` returns the pods and their counts, by the form that was sent and the
+/// second of its time.
+pub async fn answer_over_http(listener: TcpListener, counters: impl Fn(&str, i64) -> Vec<(&'static str, i64)>) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let (mut request, mut buffer) = (String::new(), [0; 4096]);
+        // The time is the last of the form.
+        while !request.contains("time=") || !request.ends_with('Z') {
+            match stream.read(&mut buffer).await {
+                Ok(read) if read > 0 => request.push_str(&String::from_utf8_lossy(&buffer[..read])),
+                _ => break,
+            }
+        }
+        let time = request.rsplit("time=").next().unwrap_or_default().replace("%3A", ":");
+        let second = time.parse::<Timestamp>().map_or(0, |time| time.as_second());
+        let series = |(pod, count)| format!(r#"{{"metric":{{"pod":"{pod}"}},"value":[{second},"{count}"]}}"#);
+        let series = counters(&request, second).into_iter().map(series).collect::<Vec<String>>().join(",");
+        let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+        drop(stream.write_all(format!("{head}{body}").as_bytes()).await);
+    }
+}
 
 type Answers = Box<dyn FnMut(&str, f64) -> Result<Vec<Sample>, String> + Send>;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tracing::{error, warn};
 
-use super::state::{Event, Source, WorkBefore};
+use super::state::{Event, Source, WorkBeforeRestart};
 use crate::config::Drift;
 use crate::daemon::publish::status::set;
 use crate::daemon::repository::quarantine::quarantined;
@@ -47,7 +47,7 @@ impl Source {
         }
         let missing = self.context.resume_standings(self.state.desired());
         let disputes = self.context.disputes.all().into_iter().collect();
-        let before = Box::new(WorkBefore { planned, records, missing, disputes });
+        let before = Box::new(WorkBeforeRestart { planned, records, missing, disputes });
         self.on(Event::Resumed { before, at: self.context.clock.now() });
     }
 

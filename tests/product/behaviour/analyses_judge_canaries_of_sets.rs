@@ -16,43 +16,43 @@ use crate::support::prometheus::{ERRORS, FakePrometheus, LATENCY, analyses, meas
 use crate::support::workloads::{KINDS, Kind};
 
 const SETS: [Kind; 2] = [KINDS[1], KINDS[2]];
-const FORMS: [Form; 3] = [Form::Value, Form::Comparison, Form::Job];
+const FORMS: [AnalysisForm; 3] = [AnalysisForm::Value, AnalysisForm::Comparison, AnalysisForm::Job];
 const STEPS: &str = "1 3m, 2 3m";
 const SMOKE: &str = "[[analysis]]\nname = 'smoke'\njob = 'smoke/job.yaml'\n";
 const JOBS: &str = "apis/batch/v1/namespaces/default/jobs";
 
 /// A form of analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum AnalysisForm {
     Value,
     Comparison,
     Job,
 }
 
-impl Form {
+impl AnalysisForm {
     fn config(self) -> &'static str {
         match self {
-            Form::Value => LATENCY,
-            Form::Comparison => ERRORS,
-            Form::Job => SMOKE,
+            AnalysisForm::Value => LATENCY,
+            AnalysisForm::Comparison => ERRORS,
+            AnalysisForm::Job => SMOKE,
         }
     }
 }
 
 /// The second version, as its analysis sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Second {
+enum SecondVersion {
     Good,
     Bad,
     Hidden,
 }
 
-impl Second {
+impl SecondVersion {
     fn job(self) -> &'static str {
         match self {
-            Second::Good => "exit-after=90s,code=0",
-            Second::Bad => "exit-after=30s,code=3",
-            Second::Hidden => "image-pull-error",
+            SecondVersion::Good => "exit-after=90s,code=0",
+            SecondVersion::Bad => "exit-after=30s,code=3",
+            SecondVersion::Hidden => "image-pull-error",
         }
     }
 
@@ -63,11 +63,11 @@ impl Second {
         if !is_old && !pattern.is_empty() {
             asked.lock().unwrap().push(pattern.to_owned());
         }
-        if self == Second::Hidden {
+        if self == SecondVersion::Hidden {
             return Vec::new();
         }
         if pattern.is_empty() {
-            return vec![sample("", if self == Second::Bad { 0.75 } else { 0.1 })];
+            return vec![sample("", if self == SecondVersion::Bad { 0.75 } else { 0.1 })];
         }
         let count = |rate: f64| {
             let total = (1_000.0 + seconds) * 10.0;
@@ -75,7 +75,7 @@ impl Second {
         };
         // The expression of the old pods' names matches the new ones, too.
         let new = asked.lock().unwrap().last().cloned().unwrap_or_default();
-        let rate = if self == Second::Bad { 0.5 } else { 0.02 };
+        let rate = if self == SecondVersion::Bad { 0.5 } else { 0.02 };
         let mut samples: Vec<Sample> = new.split('|').map(|pod| sample(pod, count(rate))).collect();
         if is_old {
             samples.extend((0..3).map(|pod| sample(&format!("old-{pod}"), count(0.02))));
@@ -85,7 +85,7 @@ impl Second {
 }
 
 /// A set with the first version live, and an analysis that sees the second one.
-struct Stage {
+struct SetRollout {
     world: World,
     kind: Kind,
     sampling: PodSampling,
@@ -95,8 +95,8 @@ struct Stage {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Stage {
-    async fn of(kind: Kind, config: &str, second: Second) -> Stage {
+impl SetRollout {
+    async fn of(kind: Kind, config: &str, second: SecondVersion) -> SetRollout {
         let (mut world, _) = on_four_nodes().await;
         world.config.known_analyses = analyses(config);
         world.config.analysis = world.config.known_analyses.iter().map(|known| known.name.clone()).collect();
@@ -112,7 +112,7 @@ impl Stage {
         assert_eq!(world.record(&first, &kind.object()).outcome, Outcome::Complete);
         let sampling = PodSampling::of(world.cluster.as_ref().unwrap().client_as("admin"));
         let strategy = world.get(&kind.path()).await.unwrap()["spec"]["updateStrategy"].clone();
-        Stage { world, kind, sampling, strategy, asked }
+        SetRollout { world, kind, sampling, strategy, asked }
     }
 
     fn push(&mut self, steps: &str) -> String {
@@ -153,7 +153,7 @@ fn seconds(record: &Record) -> i64 {
 async fn a_version_that_passes_goes_through_all_steps() {
     for (kind, form) in SETS.into_iter().flat_map(|kind| FORMS.map(|form| (kind, form))) {
         let case = format!("{form:?} of a {}", kind.name);
-        let mut stage = Stage::of(kind, form.config(), Second::Good).await;
+        let mut stage = SetRollout::of(kind, form.config(), SecondVersion::Good).await;
         let second = stage.push(STEPS);
         stage.world.through(&second).await;
         let (record, looks) = (stage.record(&second), stage.measured(&second));
@@ -166,8 +166,8 @@ async fn a_version_that_passes_goes_through_all_steps() {
             looks.iter().filter(is_pass).count()
         };
         match form {
-            Form::Value => assert!(passed(1) >= 10 && passed(2) >= 10, "{case}: {looks:#?}"),
-            Form::Comparison => {
+            AnalysisForm::Value => assert!(passed(1) >= 10 && passed(2) >= 10, "{case}: {looks:#?}"),
+            AnalysisForm::Comparison => {
                 assert!(passed(1) >= 8 && passed(2) >= 8, "{case}: {looks:#?}");
                 // A pod that is new in a step is asked for by its name, and it is one of the second version.
                 let asked: BTreeSet<String> = stage.asked.lock().unwrap().iter().cloned().collect();
@@ -180,7 +180,7 @@ async fn a_version_that_passes_goes_through_all_steps() {
                     "{asked:?} {new:?}"
                 );
             }
-            Form::Job => {
+            AnalysisForm::Job => {
                 assert_eq!((looks.len(), passed(1)), (1, 1), "{case}: {looks:#?}");
                 assert_eq!(stage.world.list(JOBS).await.len(), 1, "{case}");
             }
@@ -193,7 +193,7 @@ async fn a_version_that_passes_goes_through_all_steps() {
 async fn a_version_that_fails_goes_back_after_the_pods_of_its_step() {
     for (kind, form) in SETS.into_iter().flat_map(|kind| FORMS.map(|form| (kind, form))) {
         let case = format!("{form:?} of a {}", kind.name);
-        let mut stage = Stage::of(kind, form.config(), Second::Bad).await;
+        let mut stage = SetRollout::of(kind, form.config(), SecondVersion::Bad).await;
         let second = stage.push(STEPS);
         stage.world.through(&second).await;
         let record = stage.record(&second);
@@ -211,7 +211,7 @@ async fn a_version_that_fails_goes_back_after_the_pods_of_its_step() {
 async fn a_kill_within_a_step_forgets_no_look_and_no_job() {
     for (kind, form) in SETS.into_iter().flat_map(|kind| FORMS.map(|form| (kind, form))) {
         let case = format!("{form:?} of a {}", kind.name);
-        let mut stage = Stage::of(kind, form.config(), Second::Good).await;
+        let mut stage = SetRollout::of(kind, form.config(), SecondVersion::Good).await;
         let second = stage.push(STEPS);
         until_step(&mut stage.world, &second, "canary step 1 of 2: 1 of 1 new pods are ready; watched until").await;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -226,7 +226,7 @@ async fn a_kill_within_a_step_forgets_no_look_and_no_job() {
         assert_eq!(stage.measured(&second)[..looks.len()], looks, "{case}");
         let uids = |jobs: &[Value]| jobs.iter().map(|job| job["metadata"]["uid"].clone()).collect::<Vec<_>>();
         assert_eq!(uids(&stage.world.list(JOBS).await), uids(&jobs), "{case}");
-        assert_eq!(jobs.len(), usize::from(form == Form::Job), "{case}");
+        assert_eq!(jobs.len(), usize::from(form == AnalysisForm::Job), "{case}");
         stage.assert_all_have("web:2").await;
     }
 }
@@ -234,7 +234,7 @@ async fn a_kill_within_a_step_forgets_no_look_and_no_job() {
 #[tokio::test(start_paused = true)]
 async fn looks_that_failed_before_a_kill_count() {
     for kind in SETS {
-        let mut stage = Stage::of(kind, &format!("{LATENCY}failures = 6\n"), Second::Bad).await;
+        let mut stage = SetRollout::of(kind, &format!("{LATENCY}failures = 6\n"), SecondVersion::Bad).await;
         let second = stage.push(STEPS);
         until_step(&mut stage.world, &second, "1 of 1 new pods are ready; watched until").await;
         tokio::time::sleep(Duration::from_secs(40)).await;
@@ -256,7 +256,7 @@ async fn a_step_without_a_verdict_waits_for_a_person() {
     for (kind, form) in SETS.into_iter().flat_map(|kind| FORMS.map(|form| (kind, form))) {
         for answer in [CanaryAnswer::Promote, CanaryAnswer::Abort] {
             let case = format!("{form:?} of a {}, {answer:?}", kind.name);
-            let mut stage = Stage::of(kind, form.config(), Second::Hidden).await;
+            let mut stage = SetRollout::of(kind, form.config(), SecondVersion::Hidden).await;
             let second = stage.push("1 2m");
             until_step(&mut stage.world, &second, "new pods are ready; no verdict, analysis \"").await;
             // Longer than outage_timeout.

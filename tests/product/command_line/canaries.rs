@@ -4,13 +4,13 @@ use std::fs;
 use std::process::Stdio;
 
 use minicluster::MiniCluster;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::fixture::Fixture;
 use crate::program::{Ran, Running, belay};
 use crate::support::canary::{of_kind, with_steps};
 use crate::support::daemon::{broken, deployment};
+use crate::support::prometheus::answer_over_http;
 use crate::support::workloads::KINDS;
 
 fn web(image: &str) -> String {
@@ -193,28 +193,12 @@ async fn a_step_that_has_failed_and_is_left_takes_no_request() {
     refused(&stage, &["promote", "web"], "no canary of it is under way");
 }
 
-/// Answers queries as Prometheus does: four old pods and a new one have 1,000 requests a second each, of which one in fifty is bad.
-async fn answer(listener: TcpListener) {
-    while let Ok((mut stream, _)) = listener.accept().await {
-        let (mut request, mut buffer) = (String::new(), [0; 4096]);
-        // The time is the last of the form.
-        while !request.contains("time=") || !request.ends_with('Z') {
-            match stream.read(&mut buffer).await {
-                Ok(read) if read > 0 => request.push_str(&String::from_utf8_lossy(&buffer[..read])),
-                _ => break,
-            }
-        }
-        let time = request.rsplit("time=").next().unwrap_or_default().replace("%3A", ":");
-        let at = time.parse::<jiff::Timestamp>().map_or(0, |time| time.as_second());
-        let count = if request.contains("query=bad") { at * 20 } else { at * 1_000 };
-        // The names of the old pods have a hash of 6 to 10 characters.
-        let pods: &[&str] = if request.contains("%7B6") { &["a", "b", "c", "d"] } else { &["new"] };
-        let series = |pod: &&str| format!(r#"{{"metric":{{"pod":"{pod}"}},"value":[{at},"{count}"]}}"#);
-        let series = pods.iter().map(series).collect::<Vec<String>>().join(",");
-        let body = format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}"#);
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-        drop(stream.write_all(format!("{head}{body}").as_bytes()).await);
-    }
+/// Returns the counters of four old pods and a new one: 1,000 requests a second each, of which one in fifty is bad.
+fn counters(request: &str, second: i64) -> Vec<(&'static str, i64)> {
+    let count = if request.contains("query=bad") { second * 20 } else { second * 1_000 };
+    // The names of the old pods have a hash of 6 to 10 characters.
+    let pods: &[&str] = if request.contains("%7B6") { &["a", "b", "c", "d"] } else { &["new"] };
+    pods.iter().map(|pod| (*pod, count)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,7 +206,7 @@ async fn a_step_that_was_promoted_early_is_verified() {
     let mut stage = Fixture::new().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let prometheus = listener.local_addr().unwrap();
-    let answering = tokio::spawn(answer(listener));
+    let answering = tokio::spawn(answer_over_http(listener, counters));
     let analysis = format!(
         "[[analysis]]\nname = \"errors\"\nprometheus = \"http://{prometheus}\"\nbad = 'bad{{pod=~\"{{{{pods}}}}\"}}'\ntotal = \
          'all{{pod=~\"{{{{pods}}}}\"}}'\nprove = 2\ninterval = \"5s\"\n"
@@ -253,7 +237,7 @@ async fn a_step_that_was_promoted_early_is_verified() {
     answering.abort();
 
     let file = stage.home.path().join("state/history.db");
-    // What the killed daemon has written beside the file is taken into it.
+    // The checkpoint takes the last writes of the killed daemon into the file.
     let history = rusqlite::Connection::open(&file).unwrap();
     history.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     drop(history);

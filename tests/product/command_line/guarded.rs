@@ -1,12 +1,12 @@
 //! `belay check` and `belay plan` say before a rollout what its analyses can prove.
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::fixture::Fixture;
 use crate::program::{belay, finish};
 use crate::support::canary::web;
+use crate::support::prometheus::answer_over_http;
 
 fn config(prometheus: &str) -> String {
     format!(
@@ -64,26 +64,9 @@ fn a_guard_that_sees_nothing_is_a_warning_at_its_line() {
     assert!(!without.out.contains("analysis"), "no configuration, no analyses: {without:?}");
 }
 
-/// Answers queries as Prometheus does: 20 requests a second, of which one in a hundred is bad.
-async fn answer(listener: TcpListener) {
-    while let Ok((mut stream, _)) = listener.accept().await {
-        let (mut request, mut buffer) = (String::new(), [0; 4096]);
-        // The time is the last of the form.
-        while !request.contains("time=") || !request.ends_with('Z') {
-            match stream.read(&mut buffer).await {
-                Ok(read) if read > 0 => request.push_str(&String::from_utf8_lossy(&buffer[..read])),
-                _ => break,
-            }
-        }
-        let time = request.rsplit("time=").next().unwrap_or_default().replace("%3A", ":");
-        let seconds = time.parse::<jiff::Timestamp>().map_or(0, |time| time.as_second());
-        let count = if request.contains("query=bad") { seconds / 5 } else { seconds * 20 };
-        let body = format!(
-            r#"{{"status":"success","data":{{"resultType":"vector","result":[{{"metric":{{"pod":"web-1"}},"value":[{seconds},"{count}"]}}]}}}}"#
-        );
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
-        drop(stream.write_all(format!("{head}{body}").as_bytes()).await);
-    }
+/// Returns the counter of a pod with 20 requests a second, of which one in a hundred is bad.
+fn counter(request: &str, second: i64) -> Vec<(&'static str, i64)> {
+    vec![("web-1", if request.contains("query=bad") { second / 5 } else { second * 20 })]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -96,7 +79,7 @@ async fn a_plan_says_it_for_the_present_traffic() {
     assert_eq!(command.status().unwrap().code(), Some(0), "{}", stage.log());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let serving = tokio::spawn(answer(listener));
+    let serving = tokio::spawn(answer_over_http(listener, counter));
     stage.repository.commit_file("web.yaml", &web("1 10m", "web:2"), "Second version");
     stage.repository.push();
     let copy = stage.repository.clone_to("copy");

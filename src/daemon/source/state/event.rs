@@ -26,7 +26,7 @@ use belay_core::rollout::{CommitId, ForeignField, Hold, Outcome, Reason, Record,
 #[derive(Debug)]
 pub enum Event {
     /// The work from before belay stopped was read.
-    Resumed { before: Box<WorkBefore>, at: Timestamp },
+    Resumed { before: Box<WorkBeforeRestart>, at: Timestamp },
     /// The repository is left alone for a while, for the reason of the message.
     Rests { rest: Duration, message: String, at: Timestamp },
     /// The history was lost while it was in use, and has begun anew.
@@ -226,7 +226,7 @@ pub enum Effect {
 
 /// The work from before belay stopped.
 #[derive(Debug, Default)]
-pub struct WorkBefore {
+pub struct WorkBeforeRestart {
     /// The head that was planned last.
     pub planned: Option<CommitId>,
     /// The newest open record of each object.

@@ -10,11 +10,11 @@ use super::drift_events::{
 };
 use super::event::{Effect, Event};
 use super::fetch_events::{look, look_asked, looked, pushed};
-use super::forgotten::{forget_head, history_lost, look_overtaken, panicked};
 use super::known::State;
 use super::live_events::{changed, pods_inspected, released, seen, standing_seen};
 use super::manual_changes::autoscaled;
 use super::plan_events::{awaited, claimed, head_taken, plan_begun, plan_recorded, planned};
+use super::reset_events::{forget_head, history_lost, look_overtaken, panicked};
 use super::retry_events::{due, refused, retried, retry_at_once, tries_over};
 use super::rollout_events::{
     changed_by_hand, end_in_reading, end_read, ended, fault, interrupted, no_slot, passed_over, reopened, scheduled,

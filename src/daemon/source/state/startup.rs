@@ -5,14 +5,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::event::{Effect, WorkBefore};
+use super::event::{Effect, WorkBeforeRestart};
 use super::fetch_events::in_the_way;
 use super::known::State;
 use super::retries::RetryCause;
 use crate::daemon::publish::noted_disputes::time_between;
 
 /// Takes up the work from before belay stopped.
-pub fn resumed(state: &mut State, before: WorkBefore, at: Timestamp, now: Instant) -> Vec<Effect> {
+pub fn resumed(state: &mut State, before: WorkBeforeRestart, at: Timestamp, now: Instant) -> Vec<Effect> {
     state.planning.resume(before.planned);
     state.rollouts.resume_all(before.records);
     for key in before.missing {
